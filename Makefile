@@ -1,0 +1,38 @@
+# Targets: setup demo test lint corpus bench soak clean. Everything is installed into .venv from the package index.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: help setup demo test lint corpus bench soak clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+setup: $(VENV)/.ready ## create .venv with everything the project needs
+
+demo: setup ## inspect, rewrite, compile and compare the shipped module
+	$(BIN)/zluda-rr demo
+
+lint: setup ## ruff and mypy --strict
+	$(BIN)/ruff check zluda_rr tests
+	$(BIN)/mypy
+
+test: setup lint ## lint, then the whole test suite
+	$(BIN)/pytest -n 2 -m 'not soak and not device'
+
+corpus: setup ## rebuild the reference modules from their CUDA sources
+	$(BIN)/python -m tests.corpus.build
+
+bench: setup ## instruction mix of translated against rewritten
+	$(BIN)/zluda-rr bench --layer enc0
+
+soak: setup ## long sweeps
+	$(BIN)/pytest -n 2 -m soak
+
+clean: ## remove everything that was built
+	rm -rf $(VENV) .corpus build dist

@@ -1,0 +1,1 @@
+"""zluda-rr: rewrites DLSS Ray Reconstruction PTX for RDNA4 under ZLUDA, with proof."""
