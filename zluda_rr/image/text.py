@@ -1,0 +1,59 @@
+"""Plain and xz-compressed PTX files, and writing a result without ever leaving half of one."""
+
+import lzma
+import os
+import tempfile
+from pathlib import Path
+
+from zluda_rr.errors import UserError
+from zluda_rr.resources import resource_dir
+
+_XZ_MAGIC = b"\xfd7zXZ\x00"
+
+
+def read_ptx(path: Path) -> str:
+    """PTX text of a file, line endings kept. Raises UserError for anything that is not text."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}; name a readable PTX file") from error
+    if data.startswith(_XZ_MAGIC):
+        try:
+            data = lzma.decompress(data)
+        except lzma.LZMAError as error:
+            raise UserError(f"{path}: broken xz data ({error}); fetch the file again") from error
+    if not data.strip():
+        raise UserError(f"{path}: the file is empty; expected PTX text")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: byte {error.start}: not UTF-8 text; expected PTX, not a binary") from error
+    if "\x00" in text:
+        raise UserError(f"{path}: byte {data.index(0)}: a NUL byte; expected PTX text, not a binary")
+    return text
+
+
+def shipped_module(name: str) -> Path:
+    """Path of a reference module (`enc0`, `enc0-nvcc13.5`, …). Raises UserError naming those there are."""
+    folder = resource_dir("modules")
+    path = folder / f"{name}.ptx.xz"
+    if not path.is_file():
+        have = ", ".join(sorted(p.name.removesuffix(".ptx.xz") for p in folder.glob("*.ptx.xz"))) or "none"
+        raise UserError(f"no reference module named {name}; there are: {have}")
+    return path
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write to a temporary name beside `path`, then rename: a reader sees all of it or nothing."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}; name a writable place") from error
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise UserError(f"{path}: {error.strerror or error}; name a writable place") from error
