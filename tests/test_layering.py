@@ -21,7 +21,18 @@ ALLOWED: dict[str, set[str]] = {
     "lower": {"ptx", "toolchain"},
     "runtime": {"lower", "emulate", "rewrite", "analysis", "numerics", "ptx", "image", "toolchain"},
     "hook": {"rewrite", "image", "toolchain"},
-    "cli": {"runtime", "lower", "emulate", "rewrite", "analysis", "numerics", "ptx", "image", "toolchain", "hook"},
+    "cli": {
+        "runtime",
+        "lower",
+        "emulate",
+        "rewrite",
+        "analysis",
+        "numerics",
+        "ptx",
+        "image",
+        "toolchain",
+        "hook",
+    },
     "__init__": set(),
 }
 

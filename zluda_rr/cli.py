@@ -1,8 +1,159 @@
 """Command line. Click commands only; every command calls one function of a package below."""
 
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
 import click
 
+from zluda_rr.errors import UserError
 
-@click.group()
+
+class _Group(click.Group):
+    """A user's error is one line on stderr and exit code 2; anything else is our bug and raises."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            click.echo(f"zluda-rr: {error}", err=True)
+            sys.exit(2)
+
+
+@click.group(cls=_Group)
+@click.version_option(package_name="zluda-rr")
 def main() -> None:
     """Recognise, rewrite and prove DLSS Ray Reconstruction kernels for RDNA4."""
+
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON document instead of text.")
+_QUIET = click.option("--quiet", is_flag=True, help="No progress lines on stderr.")
+_LAYER = click.option("--layer", default="enc0", show_default=True, help="Layer with a rule in rules/.")
+_CUT = click.option("--cut", "cuts", multiple=True, help="Cut of the rule, `phase8` or `enc0.phase8`; default: all.")
+
+
+def _cut_names(layer: str, cuts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(cut.removeprefix(f"{layer}.") for cut in cuts)
+
+
+def _print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2))
+
+
+@main.command()
+@click.argument("file", type=_FILE)
+@_JSON
+def inspect(file: Path, as_json: bool) -> None:
+    """Phases, contract and cuts of the kernels in FILE (PTX)."""
+    from zluda_rr.image import read_ptx
+    from zluda_rr.rewrite import inspect_json, inspect_text
+
+    text = read_ptx(file)
+    if as_json:
+        _print_json(inspect_json(text, filename=str(file)))
+    else:
+        click.echo(inspect_text(text, filename=str(file)), nl=False)
+
+
+@main.command()
+@click.argument("file", type=_FILE)
+@click.option("-o", "--output", type=_FILE, required=True, help="Where the rewritten PTX goes.")
+@_LAYER
+@_CUT
+@_JSON
+def rewrite(file: Path, output: Path, layer: str, cuts: tuple[str, ...], as_json: bool) -> None:
+    """Replace the cuts of a layer in FILE by calls of engine bodies. Refuses unless every obligation holds."""
+    from zluda_rr.runtime import rewrite_file
+
+    result = rewrite_file(file, output, layer, _cut_names(layer, cuts))
+    _print_json(result.json()) if as_json else click.echo(result.text(), nl=False)
+
+
+@main.command()
+@click.argument("file", type=_FILE)
+@click.option("-o", "--output", type=_FILE, required=True, help="Where the gfx1201 code object goes.")
+@click.option("--entry", help="Kernel to compile; needed only where FILE has several.")
+@_JSON
+@_QUIET
+def compile(file: Path, output: Path, entry: str | None, as_json: bool, quiet: bool) -> None:
+    """Compile a PTX module (original or rewritten) to a gfx1201 code object, linked with the bodies it calls."""
+    from zluda_rr.runtime import Progress, compile_file
+
+    report = compile_file(file, output, entry, Progress(quiet))
+    _print_json(asdict(report)) if as_json else click.echo(str(report))
+
+
+@main.command()
+@_LAYER
+@_CUT
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    type=click.Choice(["exact", "sequential", "pairwise"]),
+    help="Accumulation model; default: exact, sequential, pairwise.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(["random", "cancellation", "saturating", "special"]),
+    help="Kind of data; default: all.",
+)
+@click.option("--seed", default=1, show_default=True, help="Seed of weights and inputs.")
+@click.option("--oracle/--no-oracle", default=True, help="Also compare the translated kernel with the PTX oracle.")
+@_JSON
+@_QUIET
+def verify(
+    layer: str,
+    cuts: tuple[str, ...],
+    models: tuple[str, ...],
+    kinds: tuple[str, ...],
+    seed: int,
+    oracle: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Prove in the emulator that a layer's rewritten kernel equals the translated one byte for byte."""
+    from zluda_rr.runtime import MODELS, Progress, WorkloadKind, subject, verify_text
+    from zluda_rr.runtime import verify as verify_layer
+
+    what = subject(layer, _cut_names(layer, cuts))
+    report = verify_layer(
+        what,
+        models=models or MODELS,
+        kinds=tuple(WorkloadKind(kind) for kind in kinds) or tuple(WorkloadKind),
+        seed=seed,
+        oracle=oracle,
+        progress=Progress(quiet),
+    )
+    _print_json(asdict(report)) if as_json else click.echo(verify_text(report))
+    if not report.equal:
+        sys.exit(1)
+
+
+@main.command()
+@_LAYER
+@_CUT
+@_JSON
+@_QUIET
+def bench(layer: str, cuts: tuple[str, ...], as_json: bool, quiet: bool) -> None:
+    """Instruction counts per wave, registers and memory of the translated against the rewritten kernel."""
+    from zluda_rr.runtime import Progress, bench_json, bench_text, subject
+    from zluda_rr.runtime import bench as bench_layer
+
+    report = bench_layer(subject(layer, _cut_names(layer, cuts)), progress=Progress(quiet))
+    _print_json(bench_json(report)) if as_json else click.echo(bench_text(report))
+
+
+@main.command()
+@_QUIET
+def demo(quiet: bool) -> None:
+    """The whole path on the shipped module: inspect, rewrite, compile both, run both, compare every byte."""
+    from zluda_rr.runtime import Progress, run_demo
+
+    if not run_demo(Progress(quiet)):
+        sys.exit(1)

@@ -1,0 +1,116 @@
+"""Instruction counts of the translated against the rewritten kernel, measured side by side in the emulator."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from zluda_rr.emulate.gfx12 import Stats
+from zluda_rr.lower import CompiledKernel
+from zluda_rr.ptx import Module, edit_function, linearise
+from zluda_rr.runtime.cost import estimated_ms
+from zluda_rr.runtime.device import EmulatorDevice, Program
+from zluda_rr.runtime.progress import Progress
+from zluda_rr.runtime.variants import Subject, compile_variant
+from zluda_rr.runtime.workload import Launch, Shape, build_launch
+
+DEFAULT_SHAPE = Shape(ex=44, ey=36, shift_x=4, shift_y=2)
+BODY_BEGIN, BODY_END = 1, 2  # operands of the pmevent markers around the body
+
+
+@dataclass(frozen=True, slots=True)
+class VariantCounts:
+    """One kernel. Counts are means per wave over the launch; static counts are of the code object.
+
+    `estimated_ms` is an estimate for 14,973 waves from issue costs (engine.md §5), not a measurement.
+    """
+
+    instructions_per_wave: float
+    body_instructions_per_wave: float
+    by_class: Mapping[str, float]
+    static_by_mnemonic: Mapping[str, int]
+    wmma: float
+    vgprs: int
+    sgprs: int
+    scratch_bytes: int
+    lds_bytes: int
+    estimated_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class BenchReport:
+    """Every variant by name, from one run over one launch."""
+
+    layer: str
+    cuts: tuple[str, ...]
+    launch: str
+    waves: int
+    variants: Mapping[str, VariantCounts]
+
+    @property
+    def ratio(self) -> float:
+        """Instructions per wave, translated over rewritten."""
+        return self.variants["translated"].instructions_per_wave / self.variants["rewritten"].instructions_per_wave
+
+
+def bench(what: Subject, *, shape: Shape = DEFAULT_SHAPE, progress: Progress | None = None) -> BenchReport:
+    """Compile both kernels, run both over one launch and count what they execute."""
+    show = progress or Progress(quiet=True)
+    launch = build_launch(what.contract, shape)
+    result = what.rewrite()
+    entry = what.contract.entry
+    first, last = result.region
+    total = len(linearise(_function(what.module, entry)).statements)
+    rewritten_last = len(linearise(_function(result.module, entry)).statements) - (total - last)
+    plain = {"translated": what.module, "rewritten": result.module}
+    marked = {
+        "translated": mark(what.module, entry, first, last),
+        "rewritten": mark(result.module, entry, first, rewritten_last),
+    }
+    bodies = {"translated": (), "rewritten": what.body_sources(result)}
+    counts = {}
+    for name, module in plain.items():
+        program = compile_variant(name, module, entry, bodies[name], show)
+        with_marks = compile_variant(f"{name} with markers", marked[name], entry, bodies[name], show)
+        with show.step(f"run {name}"):
+            counts[name] = _count(program, with_marks, launch)
+    return BenchReport(what.contract.layer, what.cuts, launch.name, shape.blocks, counts)
+
+
+def _function(module: Module, entry: str):  # type: ignore[no-untyped-def]
+    return next(f for f in module.entries if f.name == entry)
+
+
+def mark(module: Module, entry: str, first: int, last: int) -> Module:
+    """Put `pmevent` markers around statements first..last; the lowering turns them into trace markers."""
+    return edit_function(
+        module,
+        entry,
+        delete=(),
+        insert_before={first: f"\tpmevent {BODY_BEGIN};"},
+        insert_after={last: f"\tpmevent {BODY_END};"},
+    )
+
+
+def _count(program: Program, marked: Program, launch: Launch) -> VariantCounts:
+    device = EmulatorDevice()
+    stats = _stats(device, program, launch)
+    body = _stats(device, marked, launch)
+    compiled: CompiledKernel = program.code()
+    return VariantCounts(
+        instructions_per_wave=stats.instructions_per_wave,
+        body_instructions_per_wave=body.between_markers(BODY_BEGIN, BODY_END),
+        by_class=dict(stats.by_class),
+        static_by_mnemonic=dict(stats.static_by_mnemonic),
+        wmma=stats.by_class["wmma"],
+        vgprs=compiled.vgprs,
+        sgprs=compiled.sgprs,
+        scratch_bytes=compiled.scratch_bytes,
+        lds_bytes=compiled.lds_bytes,
+        estimated_ms=estimated_ms(stats.by_class),
+    )
+
+
+def _stats(device: EmulatorDevice, program: Program, launch: Launch) -> Stats:
+    stats = device.run(program, launch, "exact").stats
+    if stats is None:
+        raise ValueError("the emulator counts instructions")
+    return stats

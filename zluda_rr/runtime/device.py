@@ -1,0 +1,87 @@
+"""One protocol for everything that can run a launch: the PTX oracle and the gfx12 emulator."""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from zluda_rr.emulate.gfx12 import Stats, load_code_object, run_kernel
+from zluda_rr.emulate.memory import AddressSpace
+from zluda_rr.emulate.ptx import run_entry
+from zluda_rr.lower import CompiledKernel
+from zluda_rr.ptx import Module
+from zluda_rr.runtime.workload import Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A kernel in both of its forms: the PTX module, and its gfx1201 code object once compiled."""
+
+    name: str
+    module: Module
+    entry: str
+    compiled: CompiledKernel | None = None
+
+    def code(self) -> CompiledKernel:
+        """The compiled form; a program without one was never meant for this device."""
+        if self.compiled is None:
+            raise ValueError(f"{self.name} was not compiled")
+        return self.compiled
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Memory after a launch, and instruction counts where the device has them."""
+
+    memory: AddressSpace
+    stats: Stats | None = None
+
+
+class Device(Protocol):
+    """Runs one launch; the launch's own memory is never changed."""
+
+    @property
+    def name(self) -> str:
+        """How reports call this device."""
+
+    def run(self, program: Program, launch: Launch, model: str) -> Execution:
+        """Memory after the launch, with mma sums in the given accumulation model."""
+
+
+@dataclass(frozen=True, slots=True)
+class OracleDevice:
+    """The PTX interpreter: executes the PTX itself."""
+
+    name: str = "ptx-oracle"
+
+    def run(self, program: Program, launch: Launch, model: str) -> Execution:
+        """See Device."""
+        memory = launch.memory.copy()
+        run_entry(
+            program.module,
+            program.entry,
+            grid=launch.grid,
+            block=launch.block,
+            params=launch.params,
+            memory=memory,
+            model=model,
+        )
+        return Execution(memory)
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatorDevice:
+    """The gfx12 machine-code emulator: executes the code object."""
+
+    name: str = "gfx1201-emulator"
+
+    def run(self, program: Program, launch: Launch, model: str) -> Execution:
+        """See Device."""
+        memory = launch.memory.copy()
+        code = load_code_object(program.code().code_object)
+        stats = run_kernel(code, program.entry, launch.grid, launch.block, launch.params, memory, model)
+        return Execution(memory, stats)
+
+
+def wave_count(launch: Launch) -> int:
+    """Waves of a launch: 32 lanes each."""
+    return math.prod(launch.grid) * math.ceil(math.prod(launch.block) / 32)

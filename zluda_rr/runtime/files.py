@@ -1,0 +1,88 @@
+"""`rewrite` and `compile` on files: read, do, write the result whole or not at all."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from zluda_rr.errors import UserError
+from zluda_rr.image import read_ptx, write_atomically
+from zluda_rr.lower import compile_module
+from zluda_rr.ptx import Module, parse, print_module
+from zluda_rr.resources import resource_dir
+from zluda_rr.rewrite import RewriteResult, load_contract, rewrite_module
+from zluda_rr.runtime.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class CompileReport:
+    """What the code object needs of the machine. Registers per lane (VGPR) and wave (SGPR), memory in bytes."""
+
+    entry: str
+    output: str
+    code_object_bytes: int
+    vgprs: int
+    sgprs: int
+    lds_bytes: int
+    scratch_bytes: int
+    spills: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.output}: {self.entry}, {self.code_object_bytes} bytes, {self.vgprs} VGPRs, {self.sgprs} SGPRs, "
+            f"{self.lds_bytes} B LDS, {self.scratch_bytes} B scratch, {self.spills} spills"
+        )
+
+
+def rewrite_file(source: Path, output: Path, layer: str, cuts: tuple[str, ...]) -> RewriteResult:
+    """Rewrite `source` into `output`. Raises UserError, and writes nothing, when a cut is refused."""
+    contract = load_contract(layer)
+    module = parse(read_ptx(source), filename=str(source))
+    result = rewrite_module(module, contract, cuts or tuple(cut.name for cut in contract.cuts))
+    if result.refused:
+        raise UserError(f"{source}: {result.refused}")
+    write_atomically(output, print_module(result.module).encode())
+    return result
+
+
+def compile_file(source: Path, output: Path, entry: str | None, progress: Progress) -> CompileReport:
+    """Compile one kernel of `source` into the code object `output`."""
+    module = parse(read_ptx(source), filename=str(source))
+    name = _entry(module, entry, source)
+    with progress.step(f"compile {name}"):
+        compiled = compile_module(module, name, bodies=body_sources(module))
+    write_atomically(output, compiled.code_object)
+    return CompileReport(
+        name,
+        str(output),
+        len(compiled.code_object),
+        compiled.vgprs,
+        compiled.sgprs,
+        compiled.lds_bytes,
+        compiled.scratch_bytes,
+        compiled.spills,
+    )
+
+
+def _entry(module: Module, entry: str | None, source: Path) -> str:
+    names = [function.name for function in module.entries]
+    if entry is None and len(names) == 1:
+        return names[0]
+    if entry in names:
+        return str(entry)
+    listed = ", ".join(names) or "none"
+    wanted = "several entries; name one with --entry" if entry is None else f"no entry {entry}"
+    raise UserError(f"{source}: {wanted}; there are: {listed}")
+
+
+def body_sources(module: Module) -> tuple[Path, ...]:
+    """Kernel sources that define the `zrr_` bodies a module declares. Raises UserError for an unknown body."""
+    found: list[Path] = []
+    kernels = sorted(resource_dir("kernels").glob("*.hip"))
+    for function in module.functions:
+        if function.kind != "func" or function.body is not None or not function.name.startswith("zrr_"):
+            continue
+        defining = [k for k in kernels if re.search(rf"\b{function.name}\(", k.read_text())]
+        if not defining:
+            raise UserError(f"the module calls {function.name}, which no kernel source defines")
+        found.extend(k for k in defining if k not in found)
+    return tuple(found)

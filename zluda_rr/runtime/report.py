@@ -1,0 +1,72 @@
+"""Text and JSON of verification and benchmark reports (keys are stable, docs/json.md)."""
+
+from dataclasses import asdict
+from typing import Any
+
+from zluda_rr.runtime.bench import BenchReport, VariantCounts
+from zluda_rr.runtime.cost import REFERENCE_WAVES
+from zluda_rr.runtime.verify import VerifyReport
+
+_CLASSES = ("valu", "transcendental", "wmma", "salu", "lds", "global", "scratch", "branch", "wait", "other")
+
+
+def verify_text(report: VerifyReport) -> str:
+    """Four or five lines; the last says `byte-identical: yes` or what differs first."""
+    lines = [
+        f"layer {report.layer}, cuts {', '.join(report.cuts)}",
+        f"data {', '.join(report.kinds)}; models {', '.join(report.models)}",
+        f"{report.launches} launches of {report.blocks_per_launch} blocks, {report.bytes_compared} bytes compared",
+    ]
+    if report.oracle_equal is not None:
+        lines.append(f"translated kernel equals the PTX oracle: {'yes' if report.oracle_equal else 'NO'}")
+    lines.append(f"byte-identical: {'yes' if report.equal else 'NO'}")
+    if report.first_difference is not None:
+        lines.append(f"first difference: {report.first_difference}")
+    return "\n".join(lines)
+
+
+def bench_json(report: BenchReport) -> dict[str, Any]:
+    """The report as plain data; one key per variant beside the description of the run."""
+    return {
+        "layer": report.layer,
+        "cuts": list(report.cuts),
+        "launch": report.launch,
+        "waves": report.waves,
+        "ratio_translated_to_rewritten": report.ratio,
+        "estimated_ms_is_an_estimate": True,
+        **{name: asdict(counts) for name, counts in report.variants.items()},
+    }
+
+
+def bench_text(report: BenchReport) -> str:
+    """A table of the variants, one column each."""
+    names = list(report.variants)
+    rows = [("", *names)]
+    columns = [report.variants[name] for name in names]
+    rows.append(("instructions per wave", *(f"{c.instructions_per_wave:,.0f}" for c in columns)))
+    rows.append(("  of them in the cut", *(f"{c.body_instructions_per_wave:,.0f}" for c in columns)))
+    rows += [(f"  {name}", *(f"{c.by_class[name]:,.0f}" for c in columns)) for name in _CLASSES]
+    rows += [_row(label, columns, key) for label, key in _RESOURCES]
+    rows.append(("estimated ms (estimate)", *(f"{c.estimated_ms:.2f}" for c in columns)))
+    width = [max(len(row[i]) for row in rows) for i in range(len(names) + 1)]
+    table = "\n".join(
+        "  ".join([row[0].ljust(width[0]), *(cell.rjust(width[i + 1]) for i, cell in enumerate(row[1:]))])
+        for row in rows
+    )
+    return (
+        f"{report.layer}, cuts {', '.join(report.cuts)}; {report.waves} waves in the gfx1201 emulator\n{table}\n"
+        f"translated / rewritten = {report.ratio:.2f}\n"
+        f"Estimated: issue-cost model for {REFERENCE_WAVES:,} waves on an RX 9070 XT; nothing was timed on a card."
+    )
+
+
+_RESOURCES = (
+    ("VGPRs", "vgprs"),
+    ("SGPRs", "sgprs"),
+    ("scratch bytes", "scratch_bytes"),
+    ("LDS bytes", "lds_bytes"),
+)
+
+
+def _row(label: str, columns: list[VariantCounts], key: str) -> tuple[str, ...]:
+    return (label, *(f"{getattr(c, key):,}" for c in columns))

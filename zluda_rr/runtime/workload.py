@@ -1,0 +1,144 @@
+"""Complete launches of a layer: memory, parameter block and grid, from the layer's contract and a seed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from zluda_rr.emulate.memory import AddressSpace
+from zluda_rr.errors import UserError
+from zluda_rr.rewrite import LayerContract
+from zluda_rr.runtime.weights import Region, RegionKind, WorkloadKind, weight_image
+
+POISON = 0xCD  # bytes no kernel wrote stay recognisable, and equal in every run
+TEXEL_BYTES = 8  # four f16 channels
+DESCRIPTOR = np.dtype(
+    [
+        ("base", "<u8"),
+        ("width", "<u4"),
+        ("height", "<u4"),
+        ("pitch", "<u4"),
+        ("texel", "<u4"),
+        ("zero", "<u8"),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Image of one launch in tokens. Extents are even; shifts are even and 0..7 (rr-details.md 26)."""
+
+    ex: int
+    ey: int
+    shift_x: int
+    shift_y: int
+
+    def __post_init__(self) -> None:
+        if self.ex % 2 or self.ey % 2 or min(self.ex, self.ey) < 2:
+            raise UserError(f"extents {self.ex}x{self.ey}: both must be even and at least 2")
+        if self.shift_x % 2 or self.shift_y % 2 or not (0 <= self.shift_x < 8 and 0 <= self.shift_y < 8):
+            raise UserError(f"shift {self.shift_x},{self.shift_y}: both must be even and in 0..7")
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Blocks of 8 x 8 tokens that cover the shifted extents."""
+        return (-(-(self.ex + self.shift_x) // 8), -(-(self.ey + self.shift_y) // 8), 1)
+
+    @property
+    def blocks(self) -> int:
+        """Thread blocks of the launch."""
+        return self.grid[0] * self.grid[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel launch. `memory` is the state before it; `outputs` names the allocations a kernel may write."""
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    params: bytes
+    memory: AddressSpace
+    outputs: tuple[str, ...]
+
+
+def build_launch(
+    contract: LayerContract,
+    shape: Shape,
+    kind: WorkloadKind = WorkloadKind.RANDOM,
+    seed: int = 1,
+    *,
+    memory: Callable[[], AddressSpace] = AddressSpace,
+) -> Launch:
+    """A launch of the layer over `shape`: every buffer and surface of the contract, inputs from `seed`."""
+    space = memory()
+    params = bytearray(contract.parameter_bytes)
+    spec = contract.launch
+    _put(params, spec.extents_offset, np.array([shape.ex, shape.ey], "<u4"))
+    _put(params, spec.shift_offset, np.array([shape.shift_x, shape.shift_y], "<u2"))
+    outputs = []
+    for buffer in contract.buffers:
+        nbytes = buffer.size(shape.ex, shape.ey)
+        data = _buffer_data(contract, buffer.role, nbytes, kind, seed)
+        address = space.allocate(buffer.name, nbytes, data=data, writable=buffer.role == "output")
+        _put(params, buffer.offset, np.array([address], "<u8"))
+        if buffer.role == "output":
+            outputs.append(buffer.name)
+    for surface in contract.surfaces:
+        width, height = surface.extent(shape.ex, shape.ey)
+        output = surface.role == "output"
+        data = np.full(width * height * TEXEL_BYTES, POISON, np.uint8)
+        if not output:
+            data = _image(width, height, kind, seed)
+        address = space.allocate(surface.name, data.size, data=data, writable=output)
+        handle = _descriptor(space, surface.name, address, width, height)
+        _put(params, surface.offset, np.array([handle], "<u8"))
+        if output:
+            outputs.append(surface.name)
+    name = f"{contract.layer}-{kind}-{shape.ex}x{shape.ey}+{shape.shift_x}+{shape.shift_y}-s{seed}"
+    return Launch(name, shape.grid, spec.block, bytes(params), space, tuple(outputs))
+
+
+def _put(params: bytearray, offset: int, value: npt.NDArray[np.generic]) -> None:
+    raw = value.tobytes()
+    params[offset : offset + len(raw)] = raw
+
+
+def _descriptor(space: AddressSpace, name: str, base: int, width: int, height: int) -> int:
+    """The 32-byte descriptor a surface or texture handle points at (kernels/ptx_runtime.hip reads it)."""
+    record = np.zeros(1, DESCRIPTOR)
+    record[0] = (base, width, height, width * TEXEL_BYTES, TEXEL_BYTES, 0)
+    return space.allocate(f"{name}.descriptor", 32, data=record.view(np.uint8), writable=False)
+
+
+def _buffer_data(
+    contract: LayerContract, role: str, nbytes: int, kind: WorkloadKind, seed: int
+) -> npt.NDArray[np.uint8]:
+    if role == "output":
+        return np.full(nbytes, POISON, np.uint8)
+    if role == "weights":
+        return weight_image(regions_of(contract), nbytes, kind, seed)
+    return np.random.default_rng([seed, nbytes]).integers(0, 0x7E, nbytes, dtype=np.uint8)
+
+
+def regions_of(contract: LayerContract) -> tuple[Region, ...]:
+    """The contract's map of the weight image."""
+    return tuple(Region(w.name, w.offset, w.nbytes, RegionKind(w.kind), bounded=w.bounded) for w in contract.weights)
+
+
+def _image(width: int, height: int, kind: WorkloadKind, seed: int) -> npt.NDArray[np.uint8]:
+    """Input texels, f16 x 4: a smooth ramp with noise, so that neighbouring tokens are alike but never equal."""
+    rng = np.random.default_rng([seed, 0x1A9E])
+    y, x = np.mgrid[0:height, 0:width]
+    ramp = np.sin(x / 9.0)[..., None] + np.cos(y / 7.0)[..., None]
+    texels = (ramp + rng.normal(0.0, 0.7, (height, width, 4))).astype(np.float16)
+    texels[rng.random(texels.shape) < 0.02] = np.float16(-0.0)
+    texels[rng.random(texels.shape) < 0.02] = np.float16(6e-8)  # the smallest denormal
+    if kind is WorkloadKind.SPECIAL:
+        special = np.array([0x0001, 0x83FF, 0x8000, 0x0000, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00], np.uint16)
+        where = rng.random(texels.shape) < 0.08
+        texels.view(np.uint16)[where] = rng.choice(special, int(where.sum()))
+    elif kind is WorkloadKind.SATURATING:
+        texels *= np.float16(6.0)
+    return texels.reshape(-1).view(np.uint8)
