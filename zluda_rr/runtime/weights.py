@@ -11,8 +11,9 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
+from zluda_rr.numerics.layout import weight_offset
+
 F16 = npt.NDArray[np.float16]
-BLOCK_BYTES = 1024  # one 32 x 32 (k x n) block, engine.md §1
 
 # Channels (c, c + 8) of one 32-block sit in different WMMAs of a k32 step but in the same k16 half by logical k
 # (engine.md §1, §2). Equal activations with opposite weights there make two half sums large and opposite.
@@ -81,11 +82,6 @@ def _fill(region: Region, kind: WorkloadKind, rng: np.random.Generator) -> npt.N
             assert_never(region.kind)
 
 
-def block_offset(n: npt.NDArray[np.int_], k: npt.NDArray[np.int_]) -> npt.NDArray[np.int_]:
-    """Byte of B element (k, n) inside one 16-column, 32-deep tile (engine.md §1), n in 0..15, k in 0..31."""
-    return 64 * (n & 7) + 16 * ((k >> 1) & 3) + 8 * ((n >> 3) & 1) + 4 * ((k >> 3) & 1) + 2 * ((k >> 4) & 1) + (k & 1)
-
-
 def _matrix(nbytes: int, kind: WorkloadKind, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
     """e4m3 codes in tiles of 16 columns; a partial pattern per kind is laid over the random ground."""
     tiles = nbytes // 512
@@ -94,7 +90,7 @@ def _matrix(nbytes: int, kind: WorkloadKind, rng: np.random.Generator) -> npt.ND
         codes = _cancelling(codes, rng)
     image = np.empty((tiles, 512), np.uint8)
     n, k = np.indices((16, 32))
-    image[:, block_offset(n, k)] = codes
+    image[:, weight_offset(n, k)] = codes
     return image.reshape(-1)
 
 
