@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from zluda_rr.numerics.f16 import CANONICAL_NAN, F32, Half, half_to_float, round_half
+from zluda_rr.numerics.f16 import CANONICAL_NAN, F32, F64, Half, half_to_float, round_half
 
 Code = NDArray[np.uint8]
 
@@ -77,11 +77,11 @@ def decode_e5m2_to_float(codes: Code) -> F32:
 def encode_e5m2_float_gfx12(values: F32, *, saturate: bool = False) -> Code:
     """gfx12's `v_cvt_pk_bf8_f32`, one element: nearest even; overflow and infinity give infinity, or +-57344
     with `saturate`; NaN gives 0xff (by analogy with fp8)."""
-    magnitude = np.abs(values).astype(np.float64)
     with np.errstate(all="ignore"):
-        exponent = np.clip(np.frexp(magnitude)[1] - 1, -14, 16)
-        quantum = np.ldexp(1.0, exponent - 2)
-        steps = np.where(np.isfinite(magnitude), np.rint(magnitude / quantum), 1 << 20)
+        magnitude = np.abs(values).astype(np.float64)
+        exponent = _binade(magnitude, -14, 16)
+        steps = np.rint(np.ldexp(magnitude, 2 - exponent))
+    steps = np.where(np.isfinite(steps), steps, 1 << 20)
     code = np.minimum((exponent + 14) * 4 + steps, 0x7B if saturate else 0x7C).astype(np.uint8)
     return np.where(np.isnan(values), np.uint8(0xFF), _sign(values) | code)
 
@@ -90,12 +90,17 @@ def _sign(values: F32) -> Code:
     return (np.signbit(values).astype(np.uint8) << np.uint8(7)).astype(np.uint8)
 
 
+def _binade(magnitude: F64, lowest: int, highest: int) -> NDArray[np.int64]:
+    """Exponent e of 2^e <= magnitude < 2^(e+1), clipped; zeros and denormals belong to the lowest."""
+    exponent = np.where(magnitude == 0, lowest, np.frexp(magnitude)[1] - 1)
+    return np.clip(exponent, lowest, highest).astype(np.int64)
+
+
 def _round_to_code(values: F32) -> NDArray[np.int64]:
     """Magnitude code of the nearest e4m3, ties to even; 0x7f and above mean overflow. NaN gives anything."""
-    magnitude = np.abs(values).astype(np.float64)
     with np.errstate(all="ignore"):
-        # Exponent of the binade, denormals sharing the lowest; one step of it is 2^(exponent-3).
-        exponent = np.clip(np.frexp(magnitude)[1] - 1, -6, 9)
+        magnitude = np.abs(values).astype(np.float64)
+        exponent = _binade(magnitude, -6, 9)
         steps = np.rint(np.ldexp(magnitude, 3 - exponent))
     bounded = np.where(np.isfinite(steps) & (steps <= 16), steps, 1 << 10).astype(np.int64)
     # steps includes the hidden bit of normals (8..16), so a carry into the next binade needs no case of its
@@ -112,7 +117,8 @@ def _ptx_codes(relu: bool) -> Code:
     """
     bits = np.arange(1 << 16, dtype=np.uint16)
     values = half_to_float(bits)
-    magnitude = np.where(np.isnan(values), _NAN, np.minimum(_round_to_code(values), _LARGEST_CODE))
+    rounded = np.minimum(_round_to_code(values), _LARGEST_CODE)
+    magnitude = np.where(np.isnan(values), _NAN, rounded)
     codes = magnitude.astype(np.uint8) | _sign(values)
     negative = np.signbit(values) & ~np.isnan(values)
     return np.where(negative & relu, np.uint8(0), codes)
