@@ -1,0 +1,89 @@
+// f16 arithmetic and requantisation to e4m3, each step rounded where the PTX rounds it (no contraction).
+#pragma once
+
+#include "zrr_base.h"
+
+namespace zrr {
+
+typedef _Float16 half2 __attribute__((ext_vector_type(2)));
+typedef float float8 __attribute__((ext_vector_type(8)));
+
+ZRR_DEVICE half2 as_half2(uint32_t bits) { return __builtin_bit_cast(half2, bits); }
+ZRR_DEVICE uint32_t as_bits(half2 value) { return __builtin_bit_cast(uint32_t, value); }
+ZRR_DEVICE half2 splat(float value) { return half2{(_Float16)value, (_Float16)value}; }
+ZRR_DEVICE half2 swap_halves(half2 value) { return half2{value.y, value.x}; }
+
+// PTX min/max.f16x2: of a NaN and a number, the number.
+ZRR_DEVICE half2 min_number(half2 a, half2 b) { return __builtin_elementwise_minimumnum(a, b); }
+ZRR_DEVICE half2 max_number(half2 a, half2 b) { return __builtin_elementwise_maximumnum(a, b); }
+
+// Two f32 rounded to nearest even f16 (low, high).
+ZRR_DEVICE half2 round_pair(float low, float high) { return half2{(_Float16)low, (_Float16)high}; }
+
+// Four f16 pairs: one accumulator tile of a lane, pair p = VGPRs 2p (low half) and 2p + 1.
+struct Pairs {
+    half2 pair[4];
+};
+
+ZRR_DEVICE Pairs round_tile(float8 acc) {
+    return {round_pair(acc[0], acc[1]), round_pair(acc[2], acc[3]), round_pair(acc[4], acc[5]),
+            round_pair(acc[6], acc[7])};
+}
+
+ZRR_DEVICE float8 widen(Pairs tile) {
+    float8 acc;
+    for (int p = 0; p < 4; ++p) {
+        acc[2 * p] = (float)tile.pair[p].x;
+        acc[2 * p + 1] = (float)tile.pair[p].y;
+    }
+    return acc;
+}
+
+enum class Requantise {
+    exact,       // cvt.rn.satfinite.e4m3x2.f16x2 for every input; a NaN keeps its sign
+    propagate,   // the same, but every NaN gives 0xff: for values that only a WMMA reads
+    in_range,    // |x| < 464 and never NaN, as proved by the caller: no clamp
+};
+
+// Clamp of f16 pairs so that v_cvt_pk_fp8_f32 gives PTX's saturating result. The instruction encodes overflow
+// and infinity as NaN with the sign, and any NaN as 0xff, so magnitudes are cut to 448 and, where the sign of a
+// NaN matters, NaNs become infinities (integer minima: after the cut only NaNs lie beyond them).
+template <Requantise kMode>
+ZRR_DEVICE half2 clamp_e4m3(half2 x) {
+    if constexpr (kMode == Requantise::in_range) {
+        return x;
+    } else {
+        x = __builtin_elementwise_maximum(x, splat(-448.0f));
+        x = __builtin_elementwise_minimum(x, splat(448.0f));
+        if constexpr (kMode == Requantise::exact) {
+            typedef short short2v __attribute__((ext_vector_type(2)));
+            typedef unsigned short ushort2v __attribute__((ext_vector_type(2)));
+            auto bits = __builtin_elementwise_min(__builtin_bit_cast(ushort2v, x), (ushort2v)(0xfc00));
+            auto sbits = __builtin_elementwise_min(__builtin_bit_cast(short2v, bits), (short2v)(0x7c00));
+            x = __builtin_bit_cast(half2, sbits);
+        }
+        return x;
+    }
+}
+
+// .relu variants: negatives and -0 become +0, a NaN stays.
+ZRR_DEVICE half2 relu_keep_nan(half2 x) {
+    return __builtin_elementwise_maximum(x, splat(0.0f));
+}
+
+// Four halves (low to high) to four e4m3 bytes.
+template <Requantise kMode>
+ZRR_DEVICE uint32_t requantise(half2 low, half2 high) {
+    half2 a = clamp_e4m3<kMode>(low), b = clamp_e4m3<kMode>(high);
+    int word = __builtin_amdgcn_cvt_pk_fp8_f32((float)a.x, (float)a.y, 0, false);
+    return (uint32_t)__builtin_amdgcn_cvt_pk_fp8_f32((float)b.x, (float)b.y, word, true);
+}
+
+// The layers' activation on f16 pairs: x * (0.5 + y * (0.412109375 - 0.0810546875 * |y|)), y = clamp(x, -2, 2).
+ZRR_DEVICE half2 activation(half2 x) {
+    half2 y = min_number(max_number(x, splat(-2.0f)), splat(2.0f));
+    half2 slope = splat(0.412109375f) - splat(0.0810546875f) * __builtin_elementwise_abs(y);
+    return x * (splat(0.5f) + y * slope);
+}
+
+}  // namespace zrr

@@ -1,0 +1,114 @@
+"""Deliberate faults in the engine's kernels, as text patches that tests apply to a copy of the sources.
+
+Each one must turn a comparison red; the kernels themselves hold no test switches.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from zluda_rr.resources import resource_dir
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One replacement in a file of `kernels/`; `old` occurs there exactly once."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A named fault: what it breaks and the edits that make it."""
+
+    name: str
+    breaks: str
+    edits: tuple[Edit, ...]
+
+    def apply(self, destination: Path) -> Path:
+        """Copy `kernels/` to `destination`, patched; returns `destination`. AssertionError if a patch is stale."""
+        shutil.copytree(resource_dir("kernels"), destination, dirs_exist_ok=True)
+        for edit in self.edits:
+            path = destination / edit.file
+            text = path.read_text()
+            count = text.count(edit.old)
+            assert count == 1, f"{self.name}: the patched text occurs {count} times in {edit.file}"
+            path.write_text(text.replace(edit.old, edit.new))
+        return destination
+
+
+_STAGE_WORD = """            *lds_at<uint32_t>(image + kStride * g + 4 * t,
+                              kStride * (16 * m + 8 * (i & 1)) + 16 * (i >> 1)) = frag[4 * m + i];
+"""
+_STAGE_LOGICAL = """            for (int j = 0; j < 2; ++j)
+                *lds_at<uint16_t>(image + kStride * g + 2 * t,
+                                  kStride * (16 * m + 8 * (i & 1)) + 8 * (i >> 1) + 16 * j) =
+                    (uint16_t)(frag[4 * m + i] >> (16 * j));
+"""
+_SLOT_WORD = """            *lds_at<uint32_t>(slots + 16 * g + 4 * t,
+                              (kRows * (v & 1) + 16 * tile + 8 * (v >> 1)) * 16) = words[4 * tile + v];
+"""
+_SLOT_LOGICAL = """            for (int j = 0; j < 2; ++j)
+                *lds_at<uint16_t>(slots + 16 * g + 2 * t + 8 * (v & 1),
+                                  (kRows * j + 16 * tile + 8 * (v >> 1)) * 16) =
+                    (uint16_t)(words[4 * tile + v] >> (16 * j));
+"""
+
+MUTATIONS: dict[str, Mutation] = {
+    mutation.name: mutation
+    for mutation in (
+        Mutation(
+            "logical_k",
+            "K grouped by logical k 0..15 / 16..31 instead of slots: other f32 sums inside a k32 step",
+            (
+                Edit("zrr_staged.h", _STAGE_WORD, _STAGE_LOGICAL),
+                Edit("zrr_staged.h", _SLOT_WORD, _SLOT_LOGICAL),
+            ),
+        ),
+        Mutation(
+            "operand_halves_swapped",
+            "the two halves of the weight operand exchanged between the half-waves",
+            (
+                Edit(
+                    "zrr_staged.h",
+                    "(slots + 16 * index + 8 * (lane_id() >> 4))",
+                    "(slots + 16 * index + 8 * (1 - (lane_id() >> 4)))",
+                ),
+            ),
+        ),
+        Mutation(
+            "rounding_skipped",
+            "no rounding to f16 after a k32 step: the extra f32 bits are cut off",
+            (
+                Edit(
+                    "zrr_f16.h",
+                    "return half2{(_Float16)low, (_Float16)high};",
+                    "return __builtin_bit_cast(half2, __builtin_amdgcn_cvt_pkrtz(low, high));",
+                ),
+            ),
+        ),
+        Mutation(
+            "direct_converter",
+            "NVIDIA fragments handed to the WMMAs as they are, without the exchange through the image",
+            (
+                Edit(
+                    "swin_phase.hip",
+                    "const kop a0 = kop_image(slots, column), a1 = kop_image(slots, column + 32);",
+                    "const kop a0 = {{b[4 * u], b[4 * u + 2]}}, a1 = {{b[4 * u + 1], b[4 * u + 3]}};",
+                ),
+                Edit(
+                    "swin_phase.hip",
+                    "const uint32_t column = tile_column<RowOrder::direct>(lane_id() & 15, u);\n",
+                    "\n",
+                ),
+                Edit(
+                    "swin_phase.hip",
+                    "const kop b0 = swin_operand<32>(scratch, 16 * m, 0), b1 = swin_operand<32>(scratch, 16 * m, 1);",
+                    "const kop b0 = {{a[4 * m], a[4 * m + 1]}}, b1 = {{a[4 * m + 2], a[4 * m + 3]}};",
+                ),
+            ),
+        ),
+    )
+}
