@@ -130,8 +130,9 @@ def test_the_models_differ_on_sums_that_cancel() -> None:
     for one in mma.WMMA_MODELS:
         for other in mma.WMMA_MODELS:
             assert np.array_equal(results[one], results[other]) == (one == other), (one, other)
-    plain = mma.mma_m16n8k32(a[:1], b[1:2], c[:1], "sm90")
-    assert not np.array_equal(plain, mma.mma_m16n8k32(a[:1], b[1:2], c[:1], "exact"))
+    a, b = finite_codes(rng, 4, 3), finite_codes(rng, 2, 3)
+    plain = {model: mma.mma_m16n8k32(a, b, c[0], model) for model in mma.MODELS}
+    assert not np.array_equal(plain["sm90"], plain["exact"])
 
 
 @pytest.mark.parametrize("model", mma.WMMA_MODELS)
