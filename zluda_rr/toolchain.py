@@ -31,10 +31,11 @@ TARGET_CPU = "gfx1201"
 _CACHE_FORMAT = "1"
 
 # -ffp-contract=off: every f16 and f32 step is rounded where the PTX rounds it.
-# -fno-gpu-rdc -fuse-cuid=none: no per-file identifier variable, so equal sources give equal IR.
+# -fgpu-rdc: keeps device functions that no kernel of the file calls, so that bodies can be linked later.
+# -fuse-cuid=none: no per-file identifier variable, so equal sources give equal IR.
 _HIP_FLAGS = (
     "-x", "hip", "--cuda-device-only", f"--offload-arch={TARGET_CPU}", "-nogpuinc", "-nogpulib",
-    "-std=c++20", "-O3", "-ffp-contract=off", "-fuse-cuid=none", "-Wall", "-Werror",
+    "-std=c++20", "-O3", "-ffp-contract=off", "-fgpu-rdc", "-fuse-cuid=none", "-Wall", "-Werror",
 )  # fmt: skip
 
 
