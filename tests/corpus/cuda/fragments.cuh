@@ -9,12 +9,12 @@
 #pragma once
 
 #include <cuda_fp16.h>
-#include <cstdint>
 
 namespace rr {
 
-using u16 = uint16_t;
-using u32 = uint32_t;
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
 using u64 = unsigned long long;
 
 // The second source order (rr-module.md): independent statements run backwards and mma runs start from the n-tiles.

@@ -16,7 +16,7 @@ constexpr int kScoreTiles = 12; // 96 columns
 using Scores = Tile<kQueryTiles, kScoreTiles>;
 
 /// C seeds of the scores: tile 4*(n >> 1) + m of 512 bytes, 16 bytes per lane, word 2*(n & 1) + half.
-__device__ __forceinline__ void load_score_bias(Scores& c, const uint8_t* w, int offset) {
+__device__ __forceinline__ void load_score_bias(Scores& c, const u8* w, int offset) {
     const u64 base = fragment_base(w);
     constexpr int tiles = kQueryTiles * kScoreTiles / 2;
 #pragma unroll

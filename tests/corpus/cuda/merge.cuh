@@ -16,15 +16,22 @@ __device__ __forceinline__ void requantise_rows(Words<MT, 2>& q, const Tile<MT, 
     }
 }
 
+/// The same words as A operand of one k step.
+__device__ __forceinline__ void rows_as_a(AFragments<4, 1>& a, const Words<4, 2>& q) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) a.r[i / 4][0][i % 4] = q.r[i / 4][i & 1][i >> 1 & 1];
+}
+
 /// Store `value` at word `index` unless the index is negative: what guards every scatter.
 __device__ __forceinline__ void store_guarded(u32* plane, int index, u32 value) {
     if (index >= 0) plane[index] = value;
 }
 
 /// The 64 tokens of the patch into the plane arena, 8 words per token: block row j, token x = x0 + g, y = y0 + j.
-__device__ __forceinline__ void scatter_patch(u32* arena, const Words<4, 2>& q, int x0, int y0, int ex, int ey) {
+__device__ __forceinline__ void scatter_patch(u32* arena, const Words<4, 2>& q, int x0, int y0, uint2 extents) {
     const int lane = static_cast<int>(lane_id());
     const int t = lane & 3;
+    const int ex = static_cast<int>(extents.x), ey = static_cast<int>(extents.y);
     const int pitch = ex << 3;
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
@@ -59,15 +66,14 @@ __device__ __forceinline__ void merge_rows(AFragments<1, 4>& a, const Words<4, 2
 /// NP planes of 32 columns of 16 merged rows, halved extents: row r = g or g + 8 is x = (r >> 1) & 3,
 /// y = 2*(r >> 3) + (r & 1) of the 4x4 merged patch.
 template <int NP>
-__device__ __forceinline__ void scatter_merged(u32* planes, const Tile<1, 4 * NP>& d, int x0, int y0, int ex, int ey) {
+__device__ __forceinline__ void scatter_merged(u32* planes, const Tile<1, 4 * NP>& d, int x0, int y0, uint2 extents) {
     u32 words[NP][2][2];
 #pragma unroll
     for (int i = 0; i < 4 * NP; ++i) {
         const int p = i / 4, half = i / 2 % 2, w = i & 1;
         words[p][half][w] = pack_word(d.r[0][4 * p + w][half], d.r[0][4 * p + w + 2][half]);
     }
-    const int hx = static_cast<int>(static_cast<u32>(ex) >> 1);
-    const int hy = static_cast<int>(static_cast<u32>(ey) >> 1);
+    const int hx = static_cast<int>(extents.x >> 1), hy = static_cast<int>(extents.y >> 1);
     const int pitch = hx << 3;
     const int plane = hy * pitch;
     const u32 lane = lane_id();

@@ -3,7 +3,7 @@
 // The four lanes with equal g hold a row; the sum's tree is n-tiles, then t bit 0, then t bit 1, then low + high.
 #pragma once
 
-#include "fragments.cuh"
+#include "weights.cuh"
 
 namespace rr {
 
@@ -29,10 +29,9 @@ __device__ __forceinline__ __half2 row_sum(__half2 s) {
     return __half2(sum, sum);
 }
 
+/// In-lane sums of squares, one pair per row and lane.
 template <int MT, int NT>
-__device__ __forceinline__ void rms_norm(Tile<MT, NT>& out, const Tile<MT, NT>& in, const __half2 (&gain)[NT]) {
-    __half2 sum[MT][2];
-    __half2 part[MT][2];
+__device__ __forceinline__ void lane_squares(__half2 (&part)[MT][2], const Tile<MT, NT>& in) {
 #pragma unroll
     for (int i = 0; i < 2 * MT; ++i) {
         const int m = order(i, 2 * MT) >> 1, half = order(i, 2 * MT) & 1;
@@ -46,20 +45,37 @@ __device__ __forceinline__ void rms_norm(Tile<MT, NT>& out, const Tile<MT, NT>& 
         }
         part[m][half] = lane_sum(square);
     }
+}
+
+/// The whole norm; the gain of NT*8 columns stands at W + `gain_offset` and is loaded after the reciprocal roots.
+template <int MT, int NT>
+__device__ __forceinline__ void rms_norm(Tile<MT, NT>& out, const Tile<MT, NT>& in, const u8* w, int gain_offset) {
+    __half2 sum[MT][2], inv[MT][NT][2], gain[NT];
+    lane_squares(sum, in);
+#pragma unroll
+    for (int i = 0; i < 2 * MT; ++i) {
+        const int m = order(i, 2 * MT) >> 1, half = order(i, 2 * MT) & 1;
+        sum[m][half] = row_sum(sum[m][half]);
+    }
     const __half eps = __double2half(0x1p-13);
 #pragma unroll
     for (int i = 0; i < 2 * MT; ++i) {
         const int m = order(i, 2 * MT) >> 1, half = order(i, 2 * MT) & 1;
-        sum[m][half] = __hadd2(row_sum(part[m][half]), __half2(eps, eps));
+        sum[m][half] = __hadd2(sum[m][half], __half2(eps, eps));
     }
 #pragma unroll
     for (int i = 0; i < 2 * MT * NT; ++i) {
         const int at = order(i, 2 * MT * NT);
+        inv[at / (2 * NT)][at / 2 % NT][at & 1] = h2rsqrt(sum[at / (2 * NT)][at & 1]);
+    }
+    load_table(gain, w, gain_offset);
+#pragma unroll
+    for (int i = 0; i < 2 * MT * NT; ++i) {
+        const int at = order(i, 2 * MT * NT);
         const int m = at / (2 * NT), n = at / 2 % NT, half = at & 1;
-        const __half2 inv = h2rsqrt(sum[m][half]);
         const __half2 x = as_half2(in.r[m][n][half]);
-        const __half gain_high = __hmul(inv.y, gain[n].y);
-        const __half gain_low = __hmul(inv.x, gain[n].x);
+        const __half gain_high = __hmul(inv[m][n][half].y, gain[n].y);
+        const __half gain_low = __hmul(inv[m][n][half].x, gain[n].x);
         const __half high = __hmul(x.y, gain_high);
         const __half low = __hmul(x.x, gain_low);
         out.r[m][n][half] = as_u32(__half2(low, high));

@@ -23,7 +23,7 @@ __device__ __forceinline__ int mirror(int v, int extent) {
 }
 
 /// Features 2q and 2q + 1 of one token.
-__device__ __forceinline__ u32 feature_pair(const __half (&c)[4], const uint8_t* w, int q) {
+__device__ __forceinline__ u32 feature_pair(const __half (&c)[4], const u8* w, int q) {
     const ushort4 even = *reinterpret_cast<const ushort4*>(w + 16 * q);
     const ushort4 odd = *reinterpret_cast<const ushort4*>(w + 16 * q + 8);
     const auto both = [](unsigned short a, unsigned short b) { return __half2(__ushort_as_half(a), __ushort_as_half(b)); };
@@ -35,9 +35,10 @@ __device__ __forceinline__ u32 feature_pair(const __half (&c)[4], const uint8_t*
 }
 
 /// Fills both shared arrays; lane l owns cells l, l + 32, l + 64, l + 96 (< 100). Ends before the barrier.
-__device__ __forceinline__ void stage_features(uint8_t* tensor, uint8_t* noise, cudaSurfaceObject_t input,
-                                               const uint8_t* w, int x0, int y0, int ex, int ey) {
+__device__ __forceinline__ void stage_features(u8* tensor, u8* noise, cudaSurfaceObject_t input,
+                                               const u8* w, int x0, int y0, uint2 extents) {
     const int lane = static_cast<int>(lane_id());
+    const int ex = static_cast<int>(extents.x), ey = static_cast<int>(extents.y);
 #pragma unroll
     for (int round = 0; round < 4; ++round) {
         const int cell = lane + 32 * round;
@@ -61,7 +62,7 @@ __device__ __forceinline__ void stage_features(uint8_t* tensor, uint8_t* noise, 
 }
 
 /// A operand of 96 rows: row 8y + x of the patch, then 8 halo rows each on top, bottom, left and right (rr-details.md 21).
-__device__ __forceinline__ void load_rows(AFragments<6, 1>& a, const uint8_t* tensor) {
+__device__ __forceinline__ void load_rows(AFragments<6, 1>& a, const u8* tensor) {
     const u32 lane = lane_id();
     const u32 g = lane >> 2, t = lane & 3;
     const auto word = [&](u32 cell, int w) {

@@ -95,20 +95,20 @@ __device__ __forceinline__ ushort4 texel(__half a, __half b, __half c, __half d)
     return make_ushort4(__half_as_ushort(a), __half_as_ushort(b), __half_as_ushort(c), __half_as_ushort(d));
 }
 
-/// One pass: 32 tokens, lane l is token 32*pass + l of the patch. Shuffles run in all lanes, stores only inside the extents.
+/// One pass: 32 tokens, thread l is token 32*pass + l of the patch. Shuffles run in all lanes, stores only inside the extents.
 template <class Taps>
-__device__ __forceinline__ void stencil_pass(const Tile<4, 2>& d, const Taps& taps_of, int pass, int x0, int y0, u32 ex,
-                                             u32 ey, const Surfaces& out) {
+__device__ __forceinline__ void stencil_pass(const Tile<4, 2>& d, const Taps& taps_of, int pass, int thread, int x0,
+                                             int y0, uint2 extents, const Surfaces& out) {
     u32 pair[6];
     gather_logits(pair, d, pass);
-    const int token = static_cast<int>(threadIdx.x) + 32 * pass;
+    const int token = thread + 32 * pass;
     const int lx = token % 8, ly = token / 8;
     const int x = x0 + lx, y = y0 + ly;
     __half2 p[5];
     const __half gate = sigmoid(as_half2(pair[4]).y);
-    const __half opacity = sigmoid(as_half2(pair[5]).x);
     tap_weights(p, pair);
     const Colour s = stencil([&](int dy, int dx) { return taps_of(lx, ly, dy, dx); }, p);
+    const __half opacity = sigmoid(as_half2(pair[5]).x);
     Colour gated, rest;
 #pragma unroll
     for (int ch = 0; ch < 3; ++ch) gated.c[ch] = __hmul(gate, s.c[ch]);
@@ -122,7 +122,7 @@ __device__ __forceinline__ void stencil_pass(const Tile<4, 2>& d, const Taps& ta
     mean = __hadd(mean, __shfl_down_sync(0xffffffffu, mean, 1));
     mean = __hadd(mean, __shfl_down_sync(0xffffffffu, mean, 8));
     const __half both = __hmul(gate, opacity);
-    if (static_cast<u32>(x) >= ex || static_cast<u32>(y) >= ey) return;
+    if (static_cast<u32>(x) >= extents.x || static_cast<u32>(y) >= extents.y) return;
     surf2Dwrite(texel(rest.c[0], rest.c[1], rest.c[2], both), out.remainder, 8 * x, y, cudaBoundaryModeZero);
     surf2Dwrite(texel(gated.c[0], gated.c[1], gated.c[2], opacity), out.gated, 8 * x, y, cudaBoundaryModeZero);
     if (((x | y) & 1) == 0) {

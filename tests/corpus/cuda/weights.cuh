@@ -10,7 +10,7 @@
 namespace rr {
 
 /// Per-lane base of the B fragments: W + 16*lane, in the global window.
-__device__ __forceinline__ u64 fragment_base(const uint8_t* w) {
+__device__ __forceinline__ u64 fragment_base(const u8* w) {
     return static_cast<u64>(__cvta_generic_to_global(w)) + static_cast<u64>(lane_id()) * 16;
 }
 
@@ -23,7 +23,7 @@ __device__ __forceinline__ uint4 load_words(u64 address) {
 }
 
 template <int NT, int KS>
-__device__ __forceinline__ void load_b(BFragments<NT, KS>& b, const uint8_t* w, int offset) {
+__device__ __forceinline__ void load_b(BFragments<NT, KS>& b, const u8* w, int offset) {
     const u64 base = fragment_base(w);
 #pragma unroll
     for (int i = 0; i < NT / 2 * KS; ++i) {
@@ -38,12 +38,12 @@ __device__ __forceinline__ void load_b(BFragments<NT, KS>& b, const uint8_t* w, 
 }
 
 /// Per-lane base of the per-column vectors: W + 4t.
-__device__ __forceinline__ const uint8_t* column_base(const uint8_t* w) { return w + ((lane_id() << 2) & 12); }
+__device__ __forceinline__ const u8* column_base(const u8* w) { return w + ((lane_id() << 2) & 12); }
 
 /// C seeds that are one value per column: the same word in both halves of every m-tile.
 template <int MT, int NT>
-__device__ __forceinline__ void load_column_seeds(Tile<MT, NT>& c, const uint8_t* w, int offset) {
-    const uint8_t* base = column_base(w);
+__device__ __forceinline__ void load_column_seeds(Tile<MT, NT>& c, const u8* w, int offset) {
+    const u8* base = column_base(w);
 #pragma unroll
     for (int i = 0; i < NT; ++i) {
         const int n = order(i, NT);
@@ -55,8 +55,8 @@ __device__ __forceinline__ void load_column_seeds(Tile<MT, NT>& c, const uint8_t
 
 /// A table of NT*8 columns as pairs of f16.
 template <int NT>
-__device__ __forceinline__ void load_table(__half2 (&table)[NT], const uint8_t* w, int offset) {
-    const uint8_t* base = column_base(w);
+__device__ __forceinline__ void load_table(__half2 (&table)[NT], const u8* w, int offset) {
+    const u8* base = column_base(w);
 #pragma unroll
     for (int i = 0; i < NT; ++i) {
         const int n = order(i, NT);
