@@ -1,8 +1,35 @@
 """Syntax tree to text."""
 
-from .nodes import Module
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .nodes import Block, Function, Module
 
 
 def print_module(module: Module) -> str:
-    """The module's exact text."""
-    raise NotImplementedError
+    """The module's exact text: what was parsed, byte for byte."""
+    return "".join(_module_pieces(module))
+
+
+def _module_pieces(module: Module) -> Iterator[str]:
+    for item in module.items:
+        yield item.trivia
+        yield item.text
+        if isinstance(item, Function) and item.body is not None:
+            yield from block_pieces(item.body)
+    yield module.closing
+
+
+def block_pieces(block: Block) -> Iterator[str]:
+    """The pieces of a block, its leading trivia included."""
+    yield block.trivia
+    yield "{"
+    for item in block.items:
+        if isinstance(item, Block):
+            yield from block_pieces(item)
+        else:
+            yield item.trivia
+            yield item.text
+    yield block.closing
+    yield "}"

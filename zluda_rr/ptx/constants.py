@@ -1,0 +1,33 @@
+"""Constants as PTX writes them (PTX ISA 4.5)."""
+
+import struct
+
+from .nodes import Immediate
+
+
+def immediate(word: str) -> Immediate:
+    """Value of a constant: a signed integer, or the IEEE bits of `0f…` (32 bits), `0d…` and decimal floats (64 bits)."""
+    negative = word[0] == "-"
+    digits = word[1:] if negative else word
+    prefix = digits[:2].lower()
+    if prefix == "0f":
+        return Immediate(word, "f32", int(digits[2:], 16) ^ (negative << 31))
+    if prefix == "0d":
+        return Immediate(word, "f64", int(digits[2:], 16) ^ (negative << 63))
+    if "." in digits:
+        return Immediate(word, "f64", struct.unpack("<Q", struct.pack("<d", float(word)))[0])
+    value = integer(digits)
+    return Immediate(word, "int", -value if negative else value)
+
+
+def integer(digits: str) -> int:
+    """`12`, `0x1F`, `0b101`, `017` (octal), each with an optional `U`; a sign may lead."""
+    if digits[0] == "-":
+        return -integer(digits[1:])
+    digits = digits.rstrip("U")
+    prefix = digits[:2].lower()
+    if prefix == "0x":
+        return int(digits[2:], 16)
+    if prefix == "0b":
+        return int(digits[2:], 2)
+    return int(digits, 8) if digits[0] == "0" and digits.isdigit() and len(digits) > 1 else int(digits)

@@ -1,0 +1,105 @@
+"""Declarations, directives and function headers: from grammar tree to node fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from lark import Token, Tree
+
+from .constants import integer
+from .grammar import ChunkTree
+from .nodes import Function, Param, RegDecl, Span, VarDecl
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A name in a declaration, its element count (None for `[]`), and where the name's part ends in the chunk."""
+
+    name: str
+    count: int | None
+    init: str | None
+    end: int
+
+
+def register_declaration(tree: ChunkTree, trivia: str, text: str, span: Span) -> RegDecl:
+    """`.reg .b32 %r<92>, x;`"""
+    names: list[str] = []
+    ranges: list[tuple[str, int]] = []
+    for item in tree.find_data("register_name"):
+        words = [str(word) for word in item.children]
+        if len(words) == 2:
+            ranges.append((words[0], integer(words[1])))
+        else:
+            names.append(words[0])
+    return RegDecl(trivia, text, span, _type(tree), tuple(names[::-1]), tuple(ranges[::-1]))
+
+
+def variable_declarations(tree: ChunkTree, trivia: str, text: str, span: Span) -> Iterator[VarDecl]:
+    """One node for each name; of `.shared .b32 a, b;` the second node's text is `b;` and its trivia the space before."""
+    linkage = tuple(str(t.children[0])[1:] for t in _trees(tree, "linkage"))
+    space = next(str(t)[1:] for t in _tokens(tree, "SPACE"))
+    align = next((integer(str(t.children[0])) for t in _trees(tree, "align")), None)
+    commas = [t.start_pos or 0 for t in _tokens(tree, "COMMA")]
+    starts = [0, *(c + 1 for c in commas)]
+    ends = [*starts[1:], len(text)]
+    for start, end, declarator in zip(starts, ends, _trees(tree, "declarator"), strict=True):
+        part = text[start:end]
+        own = part.lstrip()
+        name, count, init = _declarator(declarator)
+        lead = trivia if start == 0 else part[: len(part) - len(own)]
+        yield VarDecl(lead, own, span, space, _type(tree), align, name, count, init, linkage)
+
+
+def function_header(tree: ChunkTree, trivia: str, text: str, span: Span) -> Function:
+    """The function without its body."""
+    linkage = tuple(str(t.children[0])[1:] for t in _trees(tree, "linkage"))
+    kind: Literal["entry", "func"] = "entry" if next(_tokens(tree, "FUNCTION_KIND")) == ".entry" else "func"
+    name = str(next(_tokens(tree, "NAME")))
+    directives = tuple(
+        (str(d.children[0])[1:], tuple(integer(str(n)) for n in d.children[1:])) for d in _trees(tree, "header_directive")
+    )
+    params, returns = _params(tree, "params"), _params(tree, "returns")
+    return Function(trivia, text, span, kind, name, linkage, params, returns, directives, None)
+
+
+def _params(tree: ChunkTree, which: str) -> tuple[Param, ...]:
+    return tuple(_param(param) for group in _trees(tree, which) for param in _trees(group, "param"))
+
+
+def _param(tree: ChunkTree) -> Param:
+    name = str(next(t for t in tree.children if isinstance(t, Token) and t.type in ("NAME", "REGISTER")))
+    aligned = [*_trees(tree, "align"), *_trees(tree, "pointer_align")]
+    align = integer(str(aligned[0].children[0])) if aligned else None
+    return Param(name, _type(tree), align, _count(tree) or 0)
+
+
+def _declarator(tree: ChunkTree) -> tuple[str, int | None, str | None]:
+    init = next((str(t)[1:].strip() for t in _tokens(tree, "INITIALISER")), None)
+    return str(tree.children[0]), _count(tree), init
+
+
+def _count(tree: ChunkTree) -> int | None:
+    """Elements over all dimensions; 1 for a scalar, None when a dimension is open."""
+    dimensions = [d.children for d in _trees(tree, "dimension")]
+    if not all(dimensions):
+        return None
+    return prod(integer(str(d[0])) for d in dimensions) * _vector(tree)
+
+
+def _vector(tree: ChunkTree) -> int:
+    return next((int(str(t.children[0])[2:]) for t in _trees(tree, "vector_type")), 1)
+
+
+def _type(tree: ChunkTree) -> str:
+    return next(str(t)[1:] for t in _tokens(tree, "TYPE"))
+
+
+def _trees(tree: ChunkTree, data: str) -> Iterator[ChunkTree]:
+    return (child for child in tree.children if isinstance(child, Tree) and child.data == data)
+
+
+def _tokens(tree: ChunkTree, kind: str) -> Iterator[Token]:
+    return (child for child in tree.children if isinstance(child, Token) and child.type == kind)

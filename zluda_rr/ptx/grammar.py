@@ -1,0 +1,77 @@
+"""The lark parser for one chunk, and its errors as PtxErrors."""
+
+from functools import cache
+from importlib.resources import files
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+from lark.lexer import PatternStr
+
+from .problem import PtxError, error_at
+
+ChunkTree = Tree[Token]
+
+STARTS = ("instruction", "register_declaration", "variable_declaration", "function_header", "directive")
+
+_FRIENDLY = {
+    "REGISTER": "a register",
+    "NAME": "a name",
+    "NUMBER": "a constant",
+    "OPCODE": "an instruction",
+    "TYPE": "a type",
+    "SPACE": "a state space",
+    "STRING": "a string",
+    "VERSION": "a version such as 9.0",
+    "DOTTED": "a directive",
+    "INITIALISER": '"="',
+    "SECTION_BODY": '"{"',
+}
+
+
+@cache
+def chunk_parser() -> Lark:
+    """The LALR parser (lark) of grammar.lark; one start rule per kind of chunk."""
+    text = files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
+    return Lark(text, parser="lalr", start=list(STARTS), maybe_placeholders=False)
+
+
+def parse_chunk(start: str, chunk: str, source: str, offset: int, filename: str) -> ChunkTree:
+    """Parse one chunk that stands at `offset` of `source`. Raises PtxError with the place in `source`."""
+    try:
+        return chunk_parser().parse(chunk, start=start)
+    except UnexpectedInput as error:
+        raise _explain(error, chunk, source, offset, filename) from None
+
+
+def _explain(error: UnexpectedInput, chunk: str, source: str, offset: int, filename: str) -> PtxError:
+    at = len(chunk.rstrip())
+    found = "the end"
+    names: set[str] = set()
+    if isinstance(error, UnexpectedToken):
+        names = set(error.accepts or error.expected)
+        if error.token.type != "$END" and error.token.start_pos is not None:
+            at, found = error.token.start_pos, _quoted(str(error.token))
+    elif isinstance(error, UnexpectedCharacters):
+        names = set(error.allowed or ())
+        at, found = error.pos_in_stream or 0, _quoted(chunk[error.pos_in_stream or 0])
+    elif isinstance(error, UnexpectedEOF):
+        names = set(error.expected)
+    expected = tuple(sorted(_name(n) for n in names if n not in {"$END", "WHITE", "LINE_COMMENT", "BLOCK_COMMENT"}))
+    message = f"expected {_any_of(expected)}, found {found}" if expected else f"unexpected {found}"
+    return error_at(filename, source, offset + at, message, expected)
+
+
+def _quoted(text: str) -> str:
+    shown = text if text.isprintable() else repr(text)[1:-1]
+    return f'"{shown[:40]}"'
+
+
+def _name(terminal: str) -> str:
+    if terminal in _FRIENDLY:
+        return _FRIENDLY[terminal]
+    pattern = chunk_parser().get_terminal(terminal).pattern
+    return f'"{pattern.value}"' if isinstance(pattern, PatternStr) else terminal.lower()
+
+
+def _any_of(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -1,0 +1,51 @@
+"""Cuts PTX text into chunks: trivia, then one instruction, label, brace, declaration or directive.
+
+One regular expression per nesting level does the work, because a module has a hundred thousand chunks and a few hundred
+distinct shapes of them; only the shapes meet the grammar (grammar.lark).
+"""
+
+import re
+
+_COMMENT = r"//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/"
+_TRIVIA = rf"((?:[ \t\r\n\f]+|{_COMMENT})*+)"
+# Everything up to a terminator, comments and strings skipped as wholes. The first branch is the fast one.
+_ANY = rf"(?:[^;/\"{{}}]++|{_COMMENT}|\"[^\"\n]*\")"
+_ANY_BRACES = rf"(?:[^;/\"]++|{_COMMENT}|\"[^\"\n]*\")"
+# Directives that no semicolon ends. Their words stay on one line.
+_LINE_DIRECTIVE = r"\.loc\b[ \t\w$,+]*|\.file\b[ \t]+\d+[ \t]+\"[^\"\n]*\"(?:[ \t]*,[ \t]*\d+[ \t]*,[ \t]*\d+)?"
+
+# Groups: 1 trivia, 2 "!" of the guard, 3 guard register, 4 opcode with modifiers, 5 operands, 6 label, 7 anything else.
+BODY_CHUNK = re.compile(
+    rf"""{_TRIVIA}(?:
+    (?:@([ \t]*!?)[ \t]*([%\w$]+)[ \t\r\n]+)?([a-z]\w*(?:\.[\w:]+)*+)(?![ \t]*:)({_ANY_BRACES}*+);
+  | ([A-Za-z_$%][\w$]*)[ \t]*:(?!:)
+  | ([{{}}] | {_LINE_DIRECTIVE} | \.[a-z]+{_ANY_BRACES}*+;)
+    )""",
+    re.VERBOSE,
+)
+
+# Groups: 1 trivia, 2 function header without its body, 3 directive, 4 variable.
+MODULE_CHUNK = re.compile(
+    rf"""{_TRIVIA}(?:
+    ((?:\.(?:visible|extern|weak|common)\s+)*+\.(?:entry|func)\b{_ANY}*+;?)
+  | (\.version[ \t]+[\w.]+ | \.target[ \t]+\w+(?:\s*,\s*\w+)* | \.address_size[ \t]+\w+ | {_LINE_DIRECTIVE}
+    | \.section\s+[\w.]+\s*\{{[^}}]*\}} | \.(?:pragma|alias)\b{_ANY}*+;)
+  | (\.[a-z]+{_ANY_BRACES}*+;)
+    )""",
+    re.VERBOSE,
+)
+
+TRIVIA = re.compile(_TRIVIA)
+COMMENT = re.compile(_COMMENT)
+
+# Registers, names and constants of an instruction's operands; what stands between them is the shape. The spelling of each
+# kind equals the grammar's terminals REGISTER, NAME and NUMBER.
+WORD = re.compile(
+    r"(%[\w$]+(?:\.[xyzwrgba](?![\w$]))?|[A-Za-z_$][\w$]*"
+    r"|-?(?:0[fF][0-9A-Fa-f]{8}|0[dD][0-9A-Fa-f]{16}|0[xX][0-9A-Fa-f]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+U?)(?![\w$.]))"
+)
+
+
+def blank_comments(text: str) -> str:
+    """The text with every comment replaced by as many spaces, so that offsets stay."""
+    return COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
