@@ -1,0 +1,40 @@
+"""Analyses of a kernel's PTX: values and addresses, mma phases with their true shapes, operand sources, shared memory."""
+
+from .lanes import Atom, Form, describe
+from .operands import Cell, Operands, Row
+from .origins import Leaf, Origins, Summary
+from .phases import Mma, Phase, build_phase, collect_mma, group_adjacent
+from .sources import Bias, Columns, Derived, Residual, Shared, Source, Unknown, Weights, Zero
+from .values import Access, Value, Values, element_bytes, element_count, space_of
+
+__all__ = [
+    "Access",
+    "Atom",
+    "Bias",
+    "Cell",
+    "Columns",
+    "Derived",
+    "Form",
+    "Leaf",
+    "Mma",
+    "Operands",
+    "Origins",
+    "Phase",
+    "Residual",
+    "Row",
+    "Shared",
+    "Source",
+    "Summary",
+    "Unknown",
+    "Value",
+    "Values",
+    "Weights",
+    "Zero",
+    "build_phase",
+    "collect_mma",
+    "describe",
+    "element_bytes",
+    "element_count",
+    "group_adjacent",
+    "space_of",
+]

@@ -1,0 +1,342 @@
+"""The contract of a layer, read from `rules/<layer>.toml`.
+
+A contract states structure only: sizes, offsets, shapes, sources and cut points; no register name and no line number. Numbers
+are bytes unless said otherwise. Keys:
+
+- `schema`, `layer`, `entry` (kernel name); `parameters.bytes`; `weights.parameter` and `.bytes`;
+- `launch`: `block`, `tile` (tokens per block), `extents` and `shift` (parameter offset and type), `grid` and `even` (expressions
+  over ex, ey, sx, sy), `shift_range`;
+- `buffer`, `surface`: name, `parameter` offset of the pointer or handle, size expressions, `role` input | output | weights;
+- `shared`: arrays found by what they `feed`; `phase`: rows of the phases table; `cut`: what may be replaced, and by what.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zluda_rr.analysis import Bias, Columns, Derived, Residual, Shared, Source, Weights, Zero
+from zluda_rr.errors import UserError
+from zluda_rr.resources import resource_dir
+
+from .expressions import evaluate
+
+SCHEMA = 1
+
+
+class ContractError(UserError):
+    """A rule file that cannot be used; the message names file and key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A pair inside the parameter block: type "u32x2" or "u16x2"."""
+
+    parameter: int
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the kernel is launched. Expressions use ex, ey (extents in tokens) and sx, sy (origin shift)."""
+
+    block: tuple[int, int, int]
+    tile: tuple[int, int]
+    extents: Field
+    shift: Field
+    grid: tuple[str, str, str]
+    even: tuple[str, ...]
+    shift_range: tuple[int, int]
+
+    def grid_size(self, ex: int, ey: int, sx: int, sy: int) -> tuple[int, int, int]:
+        """Blocks per axis."""
+        names = {"ex": ex, "ey": ey, "sx": sx, "sy": sy}
+        x, y, z = (evaluate(text, names) for text in self.grid)
+        return x, y, z
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Linear memory behind a pointer parameter."""
+
+    name: str
+    parameter: int
+    size: str
+    role: str
+
+    def nbytes(self, ex: int, ey: int) -> int:
+        """Size for these extents."""
+        return evaluate(self.size, {"ex": ex, "ey": ey})
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """A 2D surface or texture behind a 64-bit handle parameter; width and height in texels."""
+
+    name: str
+    parameter: int
+    width: str
+    height: str
+    channels: int
+    channel_type: str
+    role: str
+
+    def size(self, ex: int, ey: int) -> tuple[int, int]:
+        """Width and height for these extents."""
+        names = {"ex": ex, "ey": ey}
+        return evaluate(self.width, names), evaluate(self.height, names)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedArray:
+    """A shared array; `feeds` is the phase whose A it is loaded for, None where the contract only names its size."""
+
+    name: str
+    nbytes: int
+    feeds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """One row of the contract's phases table."""
+
+    index: int
+    shape: tuple[int, int, int]
+    mma: int
+    a: Source
+    b: Source
+    c: Source
+    epilogue: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A run of equal arguments of the body: role "a", "b" or "scratch"."""
+
+    role: str
+    count: int
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultImage:
+    """Where the body leaves word (m, half, n) of one call: `result + lane*l + m*m_tile + half*half + n*n_tile` (bytes)."""
+
+    type: str
+    lane: int
+    m: int
+    half: int
+    n: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CutRule:
+    """A cut of one whole phase by calls of `rows` rows each."""
+
+    name: str
+    reason: str
+    source: str
+    phase: int
+    consumers: tuple[str, ...]
+    loads: tuple[str, ...]
+    stores: tuple[str, ...]
+    lend_array: str
+    lend_bytes: int
+    symbol: str
+    body_file: str
+    rows: int
+    arguments: tuple[Argument, ...]
+    result: ResultImage
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """Everything a rule file says about one layer."""
+
+    layer: str
+    entry: str
+    parameter_bytes: int
+    weights_parameter: int
+    weights_bytes: int
+    launch: Launch
+    buffers: tuple[Buffer, ...]
+    surfaces: tuple[Surface, ...]
+    shared: tuple[SharedArray, ...]
+    phases: tuple[PhaseRow, ...]
+    cuts: tuple[CutRule, ...]
+
+    @property
+    def mma(self) -> int:
+        """mma instructions of all phases."""
+        return sum(row.mma for row in self.phases)
+
+    def cut(self, name: str) -> CutRule:
+        """A cut by name, with or without the layer in front (`enc0.phase8`)."""
+        short = name.removeprefix(f"{self.layer}.")
+        for rule in self.cuts:
+            if rule.name == short:
+                return rule
+        known = ", ".join(rule.name for rule in self.cuts)
+        raise ContractError(f"layer {self.layer} has no cut named {name!r}; it has: {known}")
+
+    def buffer(self, name: str) -> Buffer:
+        """A buffer by name."""
+        return next(buffer for buffer in self.buffers if buffer.name == name)
+
+
+def load_contract(path: Path) -> Contract:
+    """Read and check a rule file."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ContractError(f"{path}: {error}") from error
+    if data.get("schema") != SCHEMA:
+        raise ContractError(f"{path}: schema {data.get('schema')!r}, this version reads schema {SCHEMA}")
+    try:
+        contract = _contract(data)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ContractError(f"{path}: {type(error).__name__}: {error}") from error
+    _check(path, contract)
+    return contract
+
+
+def load_contracts(folder: Path | None = None) -> tuple[Contract, ...]:
+    """All rule files of a folder (the shipped rules by default), sorted by name."""
+    return tuple(load_contract(path) for path in sorted((folder or resource_dir("rules")).glob("*.toml")))
+
+
+def layer_contract(layer: str, folder: Path | None = None) -> Contract:
+    """The contract of one layer by name."""
+    path = (folder or resource_dir("rules")) / f"{layer}.toml"
+    if not path.is_file():
+        known = ", ".join(p.stem for p in sorted(path.parent.glob("*.toml")))
+        raise ContractError(f"no rule file for layer {layer!r}; known layers: {known}")
+    return load_contract(path)
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+def _contract(data: Mapping[str, Any]) -> Contract:
+    return Contract(
+        layer=data["layer"],
+        entry=data["entry"],
+        parameter_bytes=int(data["parameters"]["bytes"]),
+        weights_parameter=int(data["weights"]["parameter"]),
+        weights_bytes=int(data["weights"]["bytes"]),
+        launch=_launch(data["launch"]),
+        buffers=tuple(Buffer(b["name"], int(b["parameter"]), b["bytes"], b["role"]) for b in data.get("buffer", ())),
+        surfaces=tuple(_surface(s) for s in data.get("surface", ())),
+        shared=tuple(SharedArray(s["name"], int(s["bytes"]), s.get("feeds", {}).get("phase")) for s in data.get("shared", ())),
+        phases=tuple(_phase(row) for row in data["phase"]),
+        cuts=tuple(_cut(rule) for rule in data.get("cut", ())),
+    )
+
+
+def _launch(data: Mapping[str, Any]) -> Launch:
+    x, y, z = (int(v) for v in data["block"])
+    width, height = (int(v) for v in data["tile"])
+    low, high = (int(v) for v in data["shift_range"])
+    gx, gy, gz = (str(v) for v in data["grid"])
+    return Launch(
+        block=(x, y, z),
+        tile=(width, height),
+        extents=Field(int(data["extents"]["parameter"]), data["extents"]["type"]),
+        shift=Field(int(data["shift"]["parameter"]), data["shift"]["type"]),
+        grid=(gx, gy, gz),
+        even=tuple(data.get("even", ())),
+        shift_range=(low, high),
+    )
+
+
+def _surface(data: Mapping[str, Any]) -> Surface:
+    return Surface(
+        data["name"],
+        int(data["parameter"]),
+        data["width"],
+        data["height"],
+        int(data["channels"]),
+        data["channel_type"],
+        data["role"],
+    )
+
+
+def _phase(data: Mapping[str, Any]) -> PhaseRow:
+    m, n, k = (int(v) for v in data["shape"])
+    sources = (_source(data[operand]) for operand in ("a", "b", "c"))
+    return PhaseRow(int(data["index"]), (m, n, k), int(data["mma"]), *sources, data.get("epilogue", ""), data.get("source", ""))
+
+
+def _source(data: Mapping[str, Any]) -> Source:
+    kind = data["kind"]
+    if kind == "zero":
+        return Zero()
+    if kind == "weights":
+        return Weights(int(data["at"]), int(data["bytes"]), data.get("order", "k-inner"))
+    if kind == "columns":
+        return Columns(int(data["at"]), int(data["bytes"]))
+    if kind == "bias":
+        return Bias(int(data["at"]), int(data["bytes"]))
+    if kind == "shared":
+        return Shared(data["array"], tuple((int(first), int(step)) for first, step in data["rows"]))
+    if kind == "residual":
+        return Residual(int(data["phase"]), data.get("table"))
+    if kind in ("pack", "relu-pack", "activation", "norm", "softmax", "transpose", "merge"):
+        return Derived(kind, int(data["phase"]), data.get("gain"))
+    raise ValueError(f"operand kind {kind!r}")
+
+
+def _cut(data: Mapping[str, Any]) -> CutRule:
+    body, result, lend = data["body"], data["result"], data["lend"]
+    image = ResultImage(result["type"], *(int(result[key]) for key in ("lane", "m", "half", "n", "bytes")))
+    return CutRule(
+        name=data["name"],
+        reason=data["reason"],
+        source=data["source"],
+        phase=int(data["region"]["phase"]),
+        consumers=tuple(data.get("consumers", ())),
+        loads=tuple(data.get("loads", ())),
+        stores=tuple(data.get("stores", ())),
+        lend_array=lend["array"],
+        lend_bytes=int(lend["bytes"]),
+        symbol=body["symbol"],
+        body_file=body["file"],
+        rows=int(body["rows"]),
+        arguments=tuple(Argument(a["role"], int(a["count"]), a["type"]) for a in data["argument"]),
+        result=image,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ checking
+
+
+def _check(path: Path, contract: Contract) -> None:
+    def refuse(place: str, reason: str) -> None:
+        raise ContractError(f"{path}: {place}: {reason}")
+
+    for position, row in enumerate(contract.phases, 1):
+        m, n, k = row.shape
+        if row.index != position:
+            refuse(f"phase {row.index}", f"is number {position} in the file")
+        if m % 16 or n % 8 or k % 32 or (m // 16) * (n // 8) * (k // 32) != row.mma:
+            refuse(f"phase {row.index}", f"shape {m}x{n}x{k} does not give {row.mma} mma")
+        if isinstance(row.b, Weights) and row.b.nbytes != n * k:
+            refuse(f"phase {row.index}", f"B of {row.b.nbytes} bytes, N*K is {n * k}")
+        for source in (row.b, row.c):
+            if isinstance(source, Weights | Columns | Bias) and source.at + source.nbytes > contract.weights_bytes:
+                refuse(f"phase {row.index}", f"{source} ends after the weight image of {contract.weights_bytes} bytes")
+        for source in (row.a, row.b, row.c):
+            if isinstance(source, Derived | Residual) and not 1 <= source.phase < row.index:
+                refuse(f"phase {row.index}", f"{source} is not an earlier phase")
+    for rule in contract.cuts:
+        if not 1 <= rule.phase <= len(contract.phases):
+            refuse(f"cut {rule.name}", f"phase {rule.phase} does not exist")
+        if not rule.symbol.startswith("zrr_"):
+            refuse(f"cut {rule.name}", f"body symbol {rule.symbol!r} does not start with zrr_")
+        if contract.phases[rule.phase - 1].shape[0] % rule.rows or rule.rows % 16:
+            refuse(f"cut {rule.name}", f"{rule.rows} rows per call do not divide the phase")
