@@ -13,7 +13,7 @@ are bytes unless said otherwise. Keys:
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,21 +32,13 @@ class ContractError(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """A pair inside the parameter block: type "u32x2" or "u16x2"."""
-
-    parameter: int
-    type: str
-
-
-@dataclass(frozen=True, slots=True)
 class Launch:
     """How the kernel is launched. Expressions use ex, ey (extents in tokens) and sx, sy (origin shift)."""
 
     block: tuple[int, int, int]
     tile: tuple[int, int]
-    extents: Field
-    shift: Field
+    extents_offset: int  # u32 x 2 in the parameter block
+    shift_offset: int  # u16 x 2 in the parameter block
     grid: tuple[str, str, str]
     even: tuple[str, ...]
     shift_range: tuple[int, int]
@@ -63,13 +55,13 @@ class Buffer:
     """Linear memory behind a pointer parameter."""
 
     name: str
-    parameter: int
-    size: str
+    offset: int  # of the pointer in the parameter block
+    expression: str
     role: str
 
-    def nbytes(self, ex: int, ey: int) -> int:
-        """Size for these extents."""
-        return evaluate(self.size, {"ex": ex, "ey": ey})
+    def size(self, ex: int, ey: int) -> int:
+        """Bytes for these extents."""
+        return evaluate(self.expression, {"ex": ex, "ey": ey})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +69,14 @@ class Surface:
     """A 2D surface or texture behind a 64-bit handle parameter; width and height in texels."""
 
     name: str
-    parameter: int
+    offset: int  # of the handle in the parameter block
     width: str
     height: str
     channels: int
     channel_type: str
     role: str
 
-    def size(self, ex: int, ey: int) -> tuple[int, int]:
+    def extent(self, ex: int, ey: int) -> tuple[int, int]:
         """Width and height for these extents."""
         names = {"ex": ex, "ey": ey}
         return evaluate(self.width, names), evaluate(self.height, names)
@@ -155,7 +147,21 @@ class CutRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Contract:
+class WeightRegion:
+    """A part of the weight image. Kinds: matrix, column, score_bias, table, gain, features, reserved.
+
+    `bounded`: its values reach the sum of squares of a norm, which is an f16.
+    """
+
+    name: str
+    offset: int
+    nbytes: int
+    kind: str
+    bounded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LayerContract:
     """Everything a rule file says about one layer."""
 
     layer: str
@@ -163,6 +169,7 @@ class Contract:
     parameter_bytes: int
     weights_parameter: int
     weights_bytes: int
+    weights: tuple[WeightRegion, ...]
     launch: Launch
     buffers: tuple[Buffer, ...]
     surfaces: tuple[Surface, ...]
@@ -189,7 +196,7 @@ class Contract:
         return next(buffer for buffer in self.buffers if buffer.name == name)
 
 
-def load_contract(path: Path) -> Contract:
+def read_contract(path: Path) -> LayerContract:
     """Read and check a rule file."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -205,35 +212,38 @@ def load_contract(path: Path) -> Contract:
     return contract
 
 
-def load_contracts(folder: Path | None = None) -> tuple[Contract, ...]:
+def load_contracts(folder: Path | None = None) -> tuple[LayerContract, ...]:
     """All rule files of a folder (the shipped rules by default), sorted by name."""
-    return tuple(load_contract(path) for path in sorted((folder or resource_dir("rules")).glob("*.toml")))
+    return tuple(read_contract(path) for path in sorted((folder or resource_dir("rules")).glob("*.toml")))
 
 
-def layer_contract(layer: str, folder: Path | None = None) -> Contract:
+def load_contract(layer: str, folder: Path | None = None) -> LayerContract:
     """The contract of one layer by name."""
     path = (folder or resource_dir("rules")) / f"{layer}.toml"
     if not path.is_file():
         known = ", ".join(p.stem for p in sorted(path.parent.glob("*.toml")))
         raise ContractError(f"no rule file for layer {layer!r}; known layers: {known}")
-    return load_contract(path)
+    return read_contract(path)
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
-def _contract(data: Mapping[str, Any]) -> Contract:
-    return Contract(
+def _contract(data: Mapping[str, Any]) -> LayerContract:
+    phases = tuple(_phase(row) for row in data["phase"])
+    stated = [WeightRegion(r["name"], int(r["at"]), int(r["bytes"]), r["kind"]) for r in data["weights"].get("region", ())]
+    return LayerContract(
         layer=data["layer"],
         entry=data["entry"],
         parameter_bytes=int(data["parameters"]["bytes"]),
         weights_parameter=int(data["weights"]["parameter"]),
         weights_bytes=int(data["weights"]["bytes"]),
+        weights=tuple(sorted((*stated, *weight_regions(phases)), key=lambda region: region.offset)),
         launch=_launch(data["launch"]),
         buffers=tuple(Buffer(b["name"], int(b["parameter"]), b["bytes"], b["role"]) for b in data.get("buffer", ())),
         surfaces=tuple(_surface(s) for s in data.get("surface", ())),
         shared=tuple(SharedArray(s["name"], int(s["bytes"]), s.get("feeds", {}).get("phase")) for s in data.get("shared", ())),
-        phases=tuple(_phase(row) for row in data["phase"]),
+        phases=phases,
         cuts=tuple(_cut(rule) for rule in data.get("cut", ())),
     )
 
@@ -246,8 +256,8 @@ def _launch(data: Mapping[str, Any]) -> Launch:
     return Launch(
         block=(x, y, z),
         tile=(width, height),
-        extents=Field(int(data["extents"]["parameter"]), data["extents"]["type"]),
-        shift=Field(int(data["shift"]["parameter"]), data["shift"]["type"]),
+        extents_offset=int(data["extents"]["parameter"]),
+        shift_offset=int(data["shift"]["parameter"]),
         grid=(gx, gy, gz),
         even=tuple(data.get("even", ())),
         shift_range=(low, high),
@@ -312,10 +322,44 @@ def _cut(data: Mapping[str, Any]) -> CutRule:
     )
 
 
+def weight_regions(phases: Sequence[PhaseRow]) -> tuple[WeightRegion, ...]:
+    """The parts of the weight image that the phases read: B, seeds, bias, tables and gains (a gain once)."""
+    bounded = _normed(phases)
+    regions: dict[int, WeightRegion] = {}
+    for row in phases:
+        inside = row.index in bounded
+        for source in (row.a, row.b, row.c):
+            columns = 2 * row.shape[1]
+            match source:
+                case Weights(at, nbytes):
+                    region = WeightRegion(f"P{row.index}.b", at, nbytes, "matrix")
+                case Columns(at, nbytes):
+                    region = WeightRegion(f"P{row.index}.c", at, nbytes, "column", inside)
+                case Bias(at, nbytes):
+                    region = WeightRegion(f"P{row.index}.bias", at, nbytes, "score_bias")
+                case Residual(_, table) if table is not None:
+                    region = WeightRegion(f"P{row.index}.table", table, columns, "table", inside)
+                case Derived("norm", phase, gain) if gain is not None:
+                    region = WeightRegion(f"D{phase}.gain", gain, 2 * phases[phase - 1].shape[1], "gain")
+                case _:
+                    continue
+            regions.setdefault(region.offset, region)
+    return tuple(regions.values())
+
+
+def _normed(phases: Sequence[PhaseRow]) -> set[int]:
+    """Phases whose D reaches a norm, themselves or as a residual of one that does."""
+    found = {row.a.phase for row in phases if isinstance(row.a, Derived) and row.a.kind == "norm"}
+    for row in reversed(phases):
+        if row.index in found and isinstance(row.c, Residual):
+            found.add(row.c.phase)
+    return found
+
+
 # ------------------------------------------------------------------------------------------------------------ checking
 
 
-def _check(path: Path, contract: Contract) -> None:
+def _check(path: Path, contract: LayerContract) -> None:
     def refuse(place: str, reason: str) -> None:
         raise ContractError(f"{path}: {place}: {reason}")
 
@@ -333,6 +377,11 @@ def _check(path: Path, contract: Contract) -> None:
         for source in (row.a, row.b, row.c):
             if isinstance(source, Derived | Residual) and not 1 <= source.phase < row.index:
                 refuse(f"phase {row.index}", f"{source} is not an earlier phase")
+    end = 0
+    for region in contract.weights:
+        if region.offset < end:
+            refuse(f"weights {region.name}", f"starts at {region.offset}, inside the region before it")
+        end = region.offset + region.nbytes
     for rule in contract.cuts:
         if not 1 <= rule.phase <= len(contract.phases):
             refuse(f"cut {rule.name}", f"phase {rule.phase} does not exist")
