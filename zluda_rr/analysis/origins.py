@@ -21,6 +21,7 @@ _FLAGS = {
     "movmatrix": TRANSPOSE,
     "shfl": SHUFFLE,
     "selp": SELECT,
+    "setp": SELECT,
     "mul": MULTIPLY,
     "fma": MULTIPLY | ADD,
     "mad": MULTIPLY | ADD,
@@ -29,6 +30,7 @@ _FLAGS = {
     "neg": ADD,
     "min": CLAMP,
     "max": CLAMP,
+    "abs": CLAMP,
     "rcp": RECIPROCAL,
     "div": RECIPROCAL,
     "rsqrt": RSQRT,
@@ -44,6 +46,7 @@ _FLAGS = {
     "lop3": BITS,
     "prmt": 0,
     "mov": 0,
+    "cvta": 0,
 }
 _STOPS = RECIPROCAL | RSQRT
 _FLOATS = frozenset(("f16", "f16x2", "f32", "f64"))
