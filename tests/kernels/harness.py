@@ -22,7 +22,7 @@ using namespace zrr;
 extern "C" __attribute__((global)) void probe(const uint32_t* in, uint32_t* out) {{
     static __attribute__((shared)) uint32_t shared_bytes[{LDS_BYTES // 4}];
     const uint32_t lds = (uint32_t)(ZRR_LDS uint32_t*)shared_bytes;
-    const uint32_t l = lane_id(), block = __builtin_amdgcn_workgroup_id_x();
+    [[maybe_unused]] const uint32_t l = lane_id(), block = __builtin_amdgcn_workgroup_id_x();
     {body}
 }}
 """
