@@ -59,7 +59,8 @@ def function_header(tree: ChunkTree, trivia: str, text: str, span: Span) -> Func
     kind: Literal["entry", "func"] = "entry" if next(_tokens(tree, "FUNCTION_KIND")) == ".entry" else "func"
     name = str(next(_tokens(tree, "NAME")))
     directives = tuple(
-        (str(d.children[0])[1:], tuple(integer(str(n)) for n in d.children[1:])) for d in _trees(tree, "header_directive")
+        (str(d.children[0])[1:], tuple(integer(str(n)) for n in d.children[1:]))
+        for d in _trees(tree, "header_directive")
     )
     params, returns = _params(tree, "params"), _params(tree, "returns")
     return Function(trivia, text, span, kind, name, linkage, params, returns, directives, None)

@@ -78,6 +78,11 @@ class Pattern:
         return Form(self.opcode, self.syntax, self.section, operands, fields)
 
 
+_SPECIAL = re.compile(
+    r"%(?:(?:n?tid|n?ctaid|n?clusterid|cluster_n?ctaid)(?:\.[xyzw])?|laneid|n?warpid|n?smid|gridid|cluster_n?ctarank"
+    r"|is_explicit_cluster|lanemask_(?:eq|le|lt|ge|gt)|clock(?:_hi|64)?|pm[0-7](?:_64)?|envreg\d+|globaltimer(?:_lo|_hi)?"
+    r"|reserved_smem_offset_\w+|(?:total|aggr|dynamic)_smem_size|current_graph_exec)"
+)
 READ_ANY = OperandForm("", written=False, read=True, type="any")
 
 
@@ -96,6 +101,11 @@ def lookup(opcode: str, modifiers: Sequence[str], n_operands: int | None = None)
 def knows(opcode: str) -> bool:
     """Does the table have any form of the opcode."""
     return opcode in table()
+
+
+def is_special_register(name: str) -> bool:
+    """`%tid.x`, `%laneid`, …: read-only registers that no module declares (PTX ISA, Special Registers)."""
+    return _SPECIAL.fullmatch(name) is not None
 
 
 @cache

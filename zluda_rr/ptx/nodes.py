@@ -9,9 +9,11 @@ Lines and columns count from 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
+
+from .isa import Form
 
 
 class Span(NamedTuple):
@@ -334,4 +336,10 @@ class Shape(Protocol):
     def opcode(self) -> str: ...
     @property
     def modifiers(self) -> tuple[str, ...]: ...
-    def fill(self, words: tuple[str, ...]) -> tuple[Operand, ...]: ...
+    @property
+    def form(self) -> Form | None: ...
+    @property
+    def reads(self) -> tuple[int, ...]: ...
+    @property
+    def writes(self) -> tuple[int, ...]: ...
+    def fill(self, words: Sequence[str], registers: Container[str] = ()) -> tuple[Operand, ...]: ...

@@ -9,7 +9,20 @@ from lark import Token
 
 from .declarations import function_header, register_declaration, variable_declarations
 from .grammar import ChunkTree, parse_chunk
-from .nodes import Block, BodyItem, Directive, Function, Guard, Instruction, Label, Module, ModuleItem, RegDecl, Span, VarDecl
+from .nodes import (
+    Block,
+    BodyItem,
+    Directive,
+    Function,
+    Guard,
+    Instruction,
+    Label,
+    Module,
+    ModuleItem,
+    RegDecl,
+    Span,
+    VarDecl,
+)
 from .problem import PtxError, error_at
 from .scan import BODY_CHUNK, MODULE_CHUNK, TRIVIA, WORD, blank_comments
 from .shapes import InstructionShape, parse_shape

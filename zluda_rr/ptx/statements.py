@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from .nodes import Function, Guard, Instruction, Module, Operand, VarDecl
+from . import isa
+from .nodes import Block, Directive, Function, Guard, Instruction, Label, Module, Operand, RegDecl, Span, VarDecl
+from .problem import PtxError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,31 +22,41 @@ class Statement:
     line: int
     instruction: Instruction | None
     label: str | None
-    words: tuple[str, ...]  # the instruction's words, resolved
+    words: tuple[str, ...]
+    """The instruction's words (registers, constants, names in textual order), resolved."""
     guard: Guard | None
-    defs: tuple[str, ...]  # registers written
-    uses: tuple[str, ...]  # registers read, incl. guard and address bases; special registers are not listed
-    known: bool  # False: not in the instruction table; then defs is () and every register is in uses
+    defs: tuple[str, ...]
+    """Registers written."""
+    uses: tuple[str, ...]
+    """Registers read, each once, guard and address bases included; special registers (%tid.x) are not listed."""
+    known: bool
+    """False: not in the instruction table. Then `defs` is empty and every register operand is in `uses`."""
+    _registers: Mapping[str, str] = field(repr=False)
 
     @property
     def opcode(self) -> str:
         """`""` for a label."""
-        raise NotImplementedError
+        return "" if self.instruction is None else self.instruction.shape.opcode
 
     @property
     def modifiers(self) -> tuple[str, ...]:
         """`()` for a label."""
-        raise NotImplementedError
+        return () if self.instruction is None else self.instruction.shape.modifiers
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """Operands with resolved names; scope-declared names are Registers here."""
-        raise NotImplementedError
+        """Operands with resolved names; names declared by `.reg` in any scope are Registers. Built on each call."""
+        return () if self.instruction is None else self.instruction.shape.fill(self.words, self._registers)
+
+    @property
+    def form(self) -> isa.Form | None:
+        """The form in the instruction table; None for a label and an unknown instruction."""
+        return None if self.instruction is None else self.instruction.shape.form
 
     @property
     def text(self) -> str:
-        """Source text without leading trivia."""
-        raise NotImplementedError
+        """Source text without leading trivia; `name:` for a label."""
+        return f"{self.label}:" if self.instruction is None else self.instruction.text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,15 +65,152 @@ class Body:
 
     function: Function
     statements: tuple[Statement, ...]
-    registers: Mapping[str, str]  # unique name -> type without dot
-    variables: Mapping[str, VarDecl]  # unique name -> declaration; with `module` also its module-scope variables
-    labels: Mapping[str, int]  # unique name -> statement number
+    registers: Mapping[str, str]
+    """Unique name -> type without dot (`b32`, `f16`, `pred`)."""
+    variables: Mapping[str, VarDecl]
+    """Unique name -> declaration; those of the module too, when `linearise` was given it."""
+    labels: Mapping[str, int]
+    """Unique name -> statement number."""
+    branch_targets: Mapping[str, tuple[str, ...]]
+    """Label of a `.branchtargets` list -> the labels in it."""
 
     def __getitem__(self, number: int) -> Statement:
-        """Statement by number."""
+        """Statement by number, from 1."""
         return self.statements[number - 1]
 
 
-def linearise(function: Function, module: Module | None = None) -> Body:
-    """Number the statements of a function that has a body."""
-    raise NotImplementedError
+def linearise(function: Function, module: Module | None = None, *, filename: str = "<ptx>") -> Body:
+    """Number the statements of a function that has a body.
+
+    A statement ends at `;`; a label is one; directives, declarations and lone braces are none; a multi-line instruction is
+    one, at its first line. Raises PtxError for a register that is nowhere declared or declared twice in a scope.
+    """
+    if function.body is None:
+        raise ValueError(f"{function.name} has no body")
+    name = module.filename if module is not None else filename
+    builder = _Builder(function, name)
+    if module is not None:
+        builder.variables.update((variable.name, variable) for variable in module.variables)
+    builder.scope(function.body, {})
+    builder.check_declared()
+    return Body(
+        function,
+        tuple(builder.statements),
+        builder.registers,
+        builder.variables,
+        builder.labels,
+        builder.branch_targets,
+    )
+
+
+class _Builder:
+    __slots__ = (
+        "branch_targets",
+        "filename",
+        "function",
+        "labels",
+        "registers",
+        "scopes",
+        "seen",
+        "statements",
+        "variables",
+    )
+
+    def __init__(self, function: Function, filename: str) -> None:
+        self.function = function
+        self.filename = filename
+        self.statements: list[Statement] = []
+        self.registers: dict[str, str] = {}
+        self.variables: dict[str, VarDecl] = {}
+        self.labels: dict[str, int] = {}
+        self.branch_targets: dict[str, tuple[str, ...]] = {}
+        self.scopes = 0
+        self.seen: set[str] = set()
+
+    def scope(self, block: Block, outer: dict[str, str]) -> None:
+        """Declarations of the block first (a name is visible in all of it), then its statements in order."""
+        suffix = f"@{self.scopes}" if self.scopes else ""
+        self.scopes += 1
+        rename = self._declare(block, outer, suffix)
+        pending = ""  # the label a .branchtargets list belongs to
+        for item in block.items:
+            if type(item) is Instruction:
+                self._instruction(item, rename)
+            elif type(item) is Label:
+                pending = rename.get(item.name, item.name)
+                self._label(item, pending)
+            elif type(item) is Block:
+                self.scope(item, rename)
+            elif type(item) is Directive and item.name == "branchtargets":
+                self.branch_targets[pending] = tuple(rename.get(word, word) for word in item.words)
+
+    def _declare(self, block: Block, outer: dict[str, str], suffix: str) -> dict[str, str]:
+        """Enter the block's names; the renaming that holds inside it."""
+        own: dict[str, str] = {}
+        for item in block.items:
+            if type(item) is RegDecl:
+                for name in item.declared():
+                    unique = name + suffix
+                    if unique in self.registers:
+                        raise self._error(f"register {name} is declared twice in this scope", item.span, item.text)
+                    self.registers[unique] = item.type
+                    own[name] = unique
+            elif type(item) is VarDecl:
+                self.variables[item.name + suffix] = item
+                own[item.name] = item.name + suffix
+            elif type(item) is Label:
+                own[item.name] = item.name + suffix
+        return {**outer, **own} if suffix and own else outer
+
+    def _label(self, item: Label, unique: str) -> None:
+        if unique in self.labels:
+            raise self._error(f"label {item.name} is defined twice in this scope", item.span, item.text)
+        number = len(self.statements) + 1
+        self.labels[unique] = number
+        self.statements.append(Statement(number, item.span.line, None, unique, (), None, (), (), True, self.registers))
+
+    def _instruction(self, item: Instruction, rename: dict[str, str]) -> None:
+        words, guard, shape, registers = item.words, item.guard, item.shape, self.registers
+        if rename and not rename.keys().isdisjoint(words):
+            words = tuple([rename.get(word, word) for word in words])
+        defs = tuple([words[i] for i in shape.writes if words[i] in registers])
+        uses = [words[i] for i in shape.reads if words[i] in registers]
+        if guard is not None:
+            if guard.register in rename:
+                guard = Guard(rename[guard.register], guard.negated)
+            uses.append(guard.register)
+            self.seen.add(guard.register)
+        self.seen.update(words)
+        self.statements.append(
+            Statement(
+                len(self.statements) + 1,
+                item.span.line,
+                item,
+                None,
+                words,
+                guard,
+                defs,
+                tuple(dict.fromkeys(uses)) if len(uses) > 1 else tuple(uses),
+                shape.form is not None,
+                registers,
+            )
+        )
+
+    def check_declared(self) -> None:
+        """Every `%name` must be declared or special."""
+        unknown = {
+            word
+            for word in self.seen
+            if word[0] == "%" and word not in self.registers and not isa.is_special_register(word)
+        }
+        if not unknown:
+            return
+        for statement in self.statements:
+            item = statement.instruction
+            for word in statement.words if statement.guard is None else (statement.guard.register, *statement.words):
+                if word in unknown and item is not None:
+                    raise self._error(f"register {word} is not declared", item.span, item.text)
+
+    def _error(self, message: str, span: Span, text: str) -> PtxError:
+        source = " " * (span.column - 1) + text.split("\n", 1)[0].rstrip()
+        return PtxError(self.filename, span.line, span.column, message, source)
