@@ -7,10 +7,10 @@ these fixed conventions for operands that the text omits or spells differently:
   `v_cmp_*_e32` and `v_add_co_ci_u32` write an explicit `vcc_lo`, `v_cndmask_b32_e32` reads it as third
   source; `v_cmpx_*` has `dst == (exec_lo,)`. SCC, the VCC read of `v_div_fmas`, the accumulator read of
   `v_fmac`/`v_dot2acc` and the old value of a partly written register are not listed.
-* SMEM: `src == (sbase, soffset)`; `soffset` is `null` when unused; prefetches add the length.
+* SMEM: `src == (sbase, soffset)`; `soffset` is `null` when unused; prefetches have the mod `length`.
 * GLOBAL/FLAT/SCRATCH: `src == (vaddr, saddr)` or `(vaddr, vdata, saddr)`; either address may have kind OFF.
 * DS: `src == (addr, data0, data1)` as far as the instruction has them.
-* BUFFER: `src == (vaddr, srsrc, soffset)` or `(vaddr, vdata, srsrc, soffset)`.
+* BUFFER: `src == (vaddr, srsrc, soffset)` or `(vdata, vaddr, srsrc, soffset)`.
 * DPP forms: the lane exchange applies to `src[0]`.
 
 Source: AMD "RDNA4" Instruction Set Architecture, chapters 7 to 12 and 15, and LLVM's AMDGPUOperandSyntax.
@@ -84,20 +84,18 @@ class Type(StrEnum):
     """How an operand reads its bits; decides the value of an inline float and the range of a literal."""
 
     B16 = "b16"
-    """16-bit integer: inline floats read as f16 bits; the low 16 bits count."""
+    """16-bit integer: inline floats read as the low 16 bits of the f32."""
     F16 = "f16"
     BF16 = "bf16"
     B32 = "b32"
     """Any 32-bit operand, integer or f32; a wave32 lane mask too. Inline floats read as f32 bits."""
     B64 = "b64"
-    """64-bit integer or pair: inline integers are sign extended, a literal is zero extended if unsigned."""
+    """64-bit integer or pair: inline integers are sign extended, a literal only for *_i64; floats are f64."""
     F64 = "f64"
     """A literal holds the high 32 bits; inline floats read as f64 bits."""
     PK_F16 = "pk_f16"
     """Two f16 halves: an inline float sits in the low half, the high half is zero."""
     PK_BF16 = "pk_bf16"
-    PK_B16 = "pk_b16"
-    """Two 16-bit integers: an inline integer is sign extended to 32 bits."""
     WIDE = "wide"
     """Register tuples (memory data, WMMA fragments); inline constants apply to every element."""
 
@@ -109,9 +107,10 @@ class Operand:
     `value` is the constant as raw bits (unsigned, `32 * width` bits; for WIDE one 32-bit element, f32 for
     floats), resolved for the operand's type: inline 1.0 is 0x3c00 where an f16 is read, 0x3f800000 for B32,
     0x3ff0000000000000 for F64; inline -1 is 0xffffffff, or 64 ones for B64/F64.
-    `half` selects the low (0) or high (1) 16 bits of a register wherever the instruction reads or writes a
-    16-bit operand (from op_sel or from the .l/.h encoding, both decode alike); None elsewhere. A 16-bit
-    destination leaves the other half unchanged.
+    For INT and FLOAT `index` is the hardware code.
+    `half` selects the low (0) or high (1) 16 bits of a register wherever a VALU instruction reads or writes a
+    16-bit operand (from op_sel or from the .l/.h encoding, both decode alike); None elsewhere, so also for
+    memory data (d16 is in the mnemonic) and SALU. A 16-bit destination leaves the other half unchanged.
     `neg` and `abs` are the VOP3/DPP float source modifiers (abs applies first).
     """
 
@@ -136,8 +135,9 @@ class Inst:
     `mnemonic` has no _e32/_e64/_dpp suffix; VOPD halves keep `v_dual_`. Keys of `mods` (absent means 0):
 
     * SOPP/SOPK: `simm16`, signed for branches and s_movk/s_addk/s_cmpk_i, else as LLVM prints it
-    * VOP3, VOP3P, DPP: `clamp`, `omod` (1: *2, 2: *4, 3: /2); `op_sel` for the few VOP3 instructions whose
-      op_sel is not a half selection of a 16-bit operand (v_permlane16: fi and bound_ctrl, fp8 byte select)
+    * VOP3, VOP3P: `clamp`, `omod` (1: *2, 2: *4, 3: /2); VOP3 `op_sel`, the raw bits (sources 0..2, then
+      the destination): already applied where the operand has a `half`, else it means something of its own
+      (v_permlane16: 1 fi, 2 bound_ctrl); `byte_sel` of v_cvt_f32_{fp8,bf8} and v_cvt_sr_{fp8,bf8}_f32
     * VOP3P, always present: bit masks by source `op_sel`, `op_sel_hi`, `neg_lo`, `neg_hi`
       (v_fma_mix*: neg_lo is neg, neg_hi is abs)
     * DPP16: `dpp_ctrl` (9 bits), `row_mask`, `bank_mask`, `bound_ctrl`, `fi`, all present
