@@ -6,7 +6,8 @@ from .nodes import Immediate
 
 
 def immediate(word: str) -> Immediate:
-    """Value of a constant: a signed integer, or the IEEE bits of `0f…` (32 bits), `0d…` and decimal floats (64 bits)."""
+    """Value of a constant: a signed integer, or the IEEE bits of `0f…` (32 bits), `0d…` and decimal floats (64
+    bits)."""
     negative = word[0] == "-"
     digits = word[1:] if negative else word
     prefix = digits[:2].lower()

@@ -38,7 +38,8 @@ def register_declaration(tree: ChunkTree, trivia: str, text: str, span: Span) ->
 
 
 def variable_declarations(tree: ChunkTree, trivia: str, text: str, span: Span) -> Iterator[VarDecl]:
-    """One node for each name; of `.shared .b32 a, b;` the second node's text is `b;` and its trivia the space before."""
+    """One node for each name; of `.shared .b32 a, b;` the second node's text is `b;` and its trivia the space
+    before."""
     linkage = tuple(str(t.children[0])[1:] for t in _trees(tree, "linkage"))
     space = next(str(t)[1:] for t in _tokens(tree, "SPACE"))
     align = next((integer(str(t.children[0])) for t in _trees(tree, "align")), None)

@@ -12,9 +12,9 @@ from .statements import Body, Statement
 class DefUse:
     """Statement numbers that define and read each register.
 
-    A guarded definition may define, and so may an instruction that is not in the table, each of its operand registers: such
-    a definition reaches later uses, and earlier definitions reach past it. nvcc's registers are nearly all defined once, so
-    reaching definitions are answered on demand, without a global data-flow solution.
+    A guarded definition may define, and so may an instruction that is not in the table, each of its operand
+    registers: such a definition reaches later uses, and earlier definitions reach past it. nvcc's registers are
+    nearly all defined once, so reaching definitions are answered on demand, without a global data-flow solution.
     """
 
     __slots__ = ("_at_entry", "_certain", "_cfg", "_defs", "_uses")
@@ -62,7 +62,7 @@ class DefUse:
             return True
         return bool(certain) and not self._undefined_path(number, register)
 
-    # ------------------------------------------------------------------------------------------------------------ searching
+    # -------------------------------------------------------------------------------------------------------- searching
 
     def _backwards(self, register: str, start: int, stop: int) -> tuple[frozenset[int], bool]:
         """Definitions in start..stop-1 that reach `stop`; True when nothing earlier gets past them."""

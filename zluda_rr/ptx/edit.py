@@ -1,4 +1,5 @@
-"""Edits that touch only the lines they change. An edit makes new text and parses it, so its result is always well formed."""
+"""Edits that touch only the lines they change. An edit makes new text and parses it, so its result is always well
+formed."""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ def edit_function(
 ) -> Module:
     """A new module in which statements of one function are deleted and PTX lines inserted.
 
-    Numbers are those of `linearise`. `at_start` goes right after the body's `{` (register declarations). A deletion takes the
-    whole line where nothing else is on it, a scoped block whose statements all go, and the inline-asm markers around it. An
-    insertion before the first (after the last) statement of a scoped block is placed outside that block, so that the
-    statements after it see what it declares. Insertions at deleted statements stay. Raises KeyError for an unknown function
-    or statement, PtxError for an insertion that is not PTX.
+    Numbers are those of `linearise`. `at_start` goes right after the body's `{` (register declarations). A deletion
+    takes the whole line where nothing else is on it, a scoped block whose statements all go, and the inline-asm
+    markers around it. An insertion before the first (after the last) statement of a scoped block is placed outside
+    that block, so that the statements after it see what it declares. Insertions at deleted statements stay. Raises
+    KeyError for an unknown function or statement, PtxError for an insertion that is not PTX.
     """
     before, after = insert_before or {}, insert_after or {}
     text = print_module(module)
@@ -43,7 +44,8 @@ def edit_function(
 
 
 def add_module_item(module: Module, text: str, *, before: str | None = None) -> Module:
-    """A new module with `text` (a declaration) on its own lines before function `before`, or before the first function."""
+    """A new module with `text` (a declaration) on its own lines before function `before`, or before the first
+    function."""
     offset = 0
     source = print_module(module)
     for item in module.items:
@@ -58,7 +60,7 @@ def add_module_item(module: Module, text: str, *, before: str | None = None) -> 
     raise KeyError(f"no function {before}" if before else "no function in the module")
 
 
-# ------------------------------------------------------------------------------------------------------------------- layout
+# --------------------------------------------------------------------------------------------------------------- layout
 
 
 @dataclass(slots=True)
@@ -130,7 +132,7 @@ def _layout(module: Module, function_name: str) -> _Layout:
     raise KeyError(f"no function {function_name} with a body")
 
 
-# ------------------------------------------------------------------------------------------------------------------ changes
+# -------------------------------------------------------------------------------------------------------------- changes
 
 _BEGIN = re.compile(r"[ \t]*// begin inline asm[ \t]*\r?\n[ \t\r\n]*\Z")
 _END = re.compile(r"[ \t\r\n]*// end inline asm[ \t]*(?:\r?\n)?")

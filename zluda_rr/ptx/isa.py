@@ -1,6 +1,7 @@
 """The instruction table: one place for operand directions, types and the manual's page.
 
-The data is `instructions.toml`. Def-use, the validity check, the oracle, the lowering and docs/instructions.md read it from here.
+The data is `instructions.toml`. Def-use, the validity check, the oracle, the lowering and docs/instructions.md read
+it from here.
 """
 
 from __future__ import annotations
@@ -79,9 +80,9 @@ class Pattern:
 
 
 _SPECIAL = re.compile(
-    r"%(?:(?:n?tid|n?ctaid|n?clusterid|cluster_n?ctaid)(?:\.[xyzw])?|laneid|n?warpid|n?smid|gridid|cluster_n?ctarank"
-    r"|is_explicit_cluster|lanemask_(?:eq|le|lt|ge|gt)|clock(?:_hi|64)?|pm[0-7](?:_64)?|envreg\d+|globaltimer(?:_lo|_hi)?"
-    r"|reserved_smem_offset_\w+|(?:total|aggr|dynamic)_smem_size|current_graph_exec)"
+    r"%(?:(?:n?tid|n?ctaid|n?clusterid|cluster_n?ctaid)(?:\.[xyzw])?|laneid|n?warpid|n?smid|gridid"
+    r"|cluster_n?ctarank|is_explicit_cluster|lanemask_(?:eq|le|lt|ge|gt)|clock(?:_hi|64)?|pm[0-7](?:_64)?|envreg\d+"
+    r"|globaltimer(?:_lo|_hi)?|reserved_smem_offset_\w+|(?:total|aggr|dynamic)_smem_size|current_graph_exec)"
 )
 READ_ANY = OperandForm("", written=False, read=True, type="any")
 
@@ -125,7 +126,7 @@ def page_link(section: str) -> str:
     return MANUAL + "#" + re.sub(r"[^a-z0-9]+", "-", section.lower())
 
 
-# ------------------------------------------------------------------------------------------------------ reading the table
+# ---------------------------------------------------------------------------------------------------- reading the table
 
 _MODIFIER = re.compile(r"(\[)?\.(?:([A-Z]\w*)?\{([^}]*)\}|([\w:]+))\]?")
 _OPERAND = re.compile(r"(\[)?(\w+):([=+]?)([\w()]+)\]?")
@@ -164,7 +165,8 @@ def _expand(words: str, sets: Mapping[str, str]) -> list[str]:
 
 
 def _assign(patterns: tuple[ModifierPattern, ...], modifiers: Sequence[str]) -> list[str] | None:
-    """Which word each pattern takes ("" for an absent optional one): each word goes to the first free pattern with it."""
+    """Which word each pattern takes ("" for an absent optional one): each word goes to the first free pattern with
+    it."""
     taken = [""] * len(patterns)
     for word in modifiers:
         for index, pattern in enumerate(patterns):
@@ -185,7 +187,7 @@ def _type(declared: str, fields: Mapping[str, str]) -> str:
     return fields.get(declared, declared)
 
 
-# ------------------------------------------------------------------------------------------------------------------- calls
+# ---------------------------------------------------------------------------------------------------------------- calls
 
 
 def call_operands(kinds: Sequence[str]) -> tuple[OperandForm, ...]:

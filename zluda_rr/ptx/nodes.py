@@ -1,8 +1,9 @@
 """Syntax tree of a PTX module.
 
-Every node is frozen, slotted and owns its text: `trivia` is what stands before it (spaces, line ends, comments), `text` its
-own characters. Printing a module is concatenating trivia and text in order, so a parsed module prints byte for byte.
-Analyses keep their results in side tables (`linearise`, `ControlFlow`, `DefUse`, `Liveness`), never in the tree.
+Every node is frozen, slotted and owns its text: `trivia` is what stands before it (spaces, line ends, comments),
+`text` its own characters. Printing a module is concatenating trivia and text in order, so a parsed module prints byte
+for byte. Analyses keep their results in side tables (`linearise`, `ControlFlow`, `DefUse`, `Liveness`), never in the
+tree.
 
 Lines and columns count from 1.
 """
@@ -24,7 +25,7 @@ class Span(NamedTuple):
     end_line: int
 
 
-# ---------------------------------------------------------------------------------------------------------------- operands
+# ------------------------------------------------------------------------------------------------------------- operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +112,15 @@ class Guard:
     negated: bool
 
 
-# ------------------------------------------------------------------------------------------------------------- body items
+# ----------------------------------------------------------------------------------------------------------- body items
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instruction:
     """One instruction up to and including its `;`.
 
-    `shape` holds what all instructions of the same spelling share (opcode, modifiers, operand structure); `words` are the
-    registers, constants and names that fill it, in textual order. Operands are built on demand.
+    `shape` holds what all instructions of the same spelling share (opcode, modifiers, operand structure); `words` are
+    the registers, constants and names that fill it, in textual order. Operands are built on demand.
     """
 
     trivia: str
@@ -178,8 +179,8 @@ class RegDecl:
 class VarDecl:
     """A variable of any state space.
 
-    `count` is the number of elements of an array, 1 for a scalar, None for `extern …[]`. `align` in bytes, None where not
-    written. `init` is the initialiser's exact text after `=`.
+    `count` is the number of elements of an array, 1 for a scalar, None for `extern …[]`. `align` in bytes, None where
+    not written. `init` is the initialiser's exact text after `=`.
     """
 
     trivia: str
@@ -223,7 +224,7 @@ class Block:
 BodyItem = Instruction | Label | RegDecl | VarDecl | Directive | Block
 
 
-# ------------------------------------------------------------------------------------------------------------ module items
+# --------------------------------------------------------------------------------------------------------- module items
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +261,7 @@ class Function:
     body: Block | None
 
 
-ModuleItem = Function | VarDecl | Directive
+ModuleItem = Function | VarDecl | RegDecl | Directive
 
 
 @dataclass(frozen=True, slots=True, eq=False)

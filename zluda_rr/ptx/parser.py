@@ -61,7 +61,7 @@ class _Parser:
         self.trees: dict[str, ChunkTree] = {}
         self.checked: set[tuple[str, str, str]] = set()
 
-    # -------------------------------------------------------------------------------------------------------- module level
+    # ----------------------------------------------------------------------------------------------------- module level
 
     def module(self) -> Module:
         self._reject_non_text()
@@ -97,7 +97,7 @@ class _Parser:
             raise self._stuck("function_header", 'expected "{" or ";" after a function header')
         return replace(function, body=self._block(found.group(1)))
 
-    # ---------------------------------------------------------------------------------------------------------- body level
+    # ------------------------------------------------------------------------------------------------------- body level
 
     def _block(self, trivia: str) -> Block:
         """The block whose `{` comes next, nested blocks included."""
@@ -154,7 +154,7 @@ class _Parser:
             return [*self._declaration(trivia, chunk)]
         return [self._directive(trivia, chunk)]
 
-    # -------------------------------------------------------------------------------------------------------------- either
+    # ----------------------------------------------------------------------------------------------------------- either
 
     def _declaration(self, trivia: str, chunk: str) -> list[RegDecl | VarDecl]:
         span = self._advance(trivia, chunk)
@@ -203,7 +203,7 @@ class _Parser:
             self.column += len(own)
         return Span(line, column, self.line)
 
-    # -------------------------------------------------------------------------------------------------------------- errors
+    # ----------------------------------------------------------------------------------------------------------- errors
 
     def _error(self, message: str, span: Span) -> PtxError:
         lines = self.text.split("\n")
@@ -213,7 +213,8 @@ class _Parser:
         return self._stuck("instruction", f'expected "}}": the block opened at line {opened.line} is not closed')
 
     def _stuck(self, start: str, at_end: str) -> PtxError:
-        """No chunk begins after the trivia at `position`: say why. `start` is the grammar rule for what is no directive."""
+        """No chunk begins after the trivia at `position`: say why. `start` is the grammar rule for what is no
+        directive."""
         found = TRIVIA.match(self.text, self.position)
         at = found.end() if found else self.position
         rest = self.text[at:]

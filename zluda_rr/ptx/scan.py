@@ -38,11 +38,12 @@ MODULE_CHUNK = re.compile(
 TRIVIA = re.compile(_TRIVIA)
 COMMENT = re.compile(_COMMENT)
 
-# Registers, names and constants of an instruction's operands; what stands between them is the shape. The spelling of each
-# kind equals the grammar's terminals REGISTER, NAME and NUMBER.
+# Registers, names and constants of an instruction's operands; what stands between them is the shape. The spelling of
+# each kind equals the grammar's terminals REGISTER, NAME and NUMBER.
 WORD = re.compile(
     r"(%[\w$]+(?:\.[xyzwrgba](?![\w$]))?|[A-Za-z_$][\w$]*"
-    r"|-?(?:0[fF][0-9A-Fa-f]{8}|0[dD][0-9A-Fa-f]{16}|0[xX][0-9A-Fa-f]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+U?)(?![\w$.]))"
+    r"|-?(?:0[fF][0-9A-Fa-f]{8}|0[dD][0-9A-Fa-f]{16}|0[xX][0-9A-Fa-f]+U?|0[bB][01]+U?"
+    r"|\d+\.\d*(?:[eE][+-]?\d+)?|\d+U?)(?![\w$.]))"
 )
 
 

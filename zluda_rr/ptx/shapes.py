@@ -1,7 +1,7 @@
 """Instruction shapes: what all instructions of one spelling share, parsed by the grammar once.
 
-The shape of `add.s32 %r1, %r2, 5;` is `add.s32 _, _, _`; its words are `%r1`, `%r2`, `5`. A shape knows how to build the
-operands from words and, through the instruction table, which words are registers read and written.
+The shape of `add.s32 %r1, %r2, 5;` is `add.s32 _, _, _`; its words are `%r1`, `%r2`, `5`. A shape knows how to build
+the operands from words and, through the instruction table, which words are registers read and written.
 """
 
 from __future__ import annotations

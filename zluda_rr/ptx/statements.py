@@ -82,8 +82,9 @@ class Body:
 def linearise(function: Function, module: Module | None = None, *, filename: str = "<ptx>") -> Body:
     """Number the statements of a function that has a body.
 
-    A statement ends at `;`; a label is one; directives, declarations and lone braces are none; a multi-line instruction is
-    one, at its first line. Raises PtxError for a register that is nowhere declared or declared twice in a scope.
+    A statement ends at `;`; a label is one; directives, declarations and lone braces are none; a multi-line
+    instruction is one, at its first line. Raises PtxError for a register that is nowhere declared or declared twice
+    in a scope.
     """
     if function.body is None:
         raise ValueError(f"{function.name} has no body")
