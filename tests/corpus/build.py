@@ -1,7 +1,7 @@
 """Builds the reference modules: `python -m tests.corpus.build` compiles every variant and writes `ptx/*.ptx.xz`.
 
-The PTX is real compiler output. One thing is changed in the text: the entry's C++ name is shortened to the original's, whose
-shared arrays carry the parameter type in their names while the entry does not (rr-details.md 48).
+The PTX is real compiler output. One thing is changed in the text: the entry's C++ name is shortened to the original's,
+whose shared arrays carry the parameter type in their names while the entry does not (rr-details.md 48).
 """
 
 from __future__ import annotations

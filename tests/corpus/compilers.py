@@ -78,7 +78,9 @@ class Nvcc:
             out = Path(scratch, "out.ptx")
             flags = ["-ptx", f"-arch=sm_{ARCH}", *COMMON_FLAGS, *(f"-D{d}" for d in defines)]
             command = [str(self.tool("nvcc")), "-ccbin", str(host), "-allow-unsupported-compiler", *flags]
-            done = subprocess.run([*command, source.name, "-o", str(out)], cwd=source.parent, capture_output=True, text=True)
+            done = subprocess.run(
+                [*command, source.name, "-o", str(out)], cwd=source.parent, capture_output=True, text=True
+            )
             if done.returncode:
                 raise CorpusError(f"{self.name}: {done.stderr or done.stdout}")
             return out.read_text()
