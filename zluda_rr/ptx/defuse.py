@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 
+from .collection import no_collection
 from .flow import ControlFlow
 from .statements import Body, Statement
 
@@ -21,7 +22,8 @@ class DefUse:
 
     def __init__(self, body: Body, cfg: ControlFlow) -> None:
         self._cfg = cfg
-        self._defs, self._certain, self._uses = _collect(body)
+        with no_collection():
+            self._defs, self._certain, self._uses = _collect(body)
         self._at_entry: dict[str, dict[int, frozenset[int]]] = {}
 
     def defs(self, register: str) -> tuple[int, ...]:

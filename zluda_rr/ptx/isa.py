@@ -50,7 +50,7 @@ class ModifierPattern:
     """One modifier of a form: the words it may be, its name if it has one."""
 
     name: str
-    words: frozenset[str]
+    words: tuple[str, ...]
     optional: bool
 
 
@@ -110,15 +110,19 @@ def is_special_register(name: str) -> bool:
 
 
 @cache
-def table() -> Mapping[str, tuple[Pattern, ...]]:
-    """The whole table by opcode, in the order of the file."""
+def patterns() -> tuple[Pattern, ...]:
+    """The table's lines in the order of the file."""
     data = tomllib.loads(files(__package__).joinpath("instructions.toml").read_text(encoding="utf-8"))
+    return tuple(parse_form(syntax, g["title"], data["sets"]) for g in data["group"] for syntax in g["forms"])
+
+
+@cache
+def table() -> Mapping[str, tuple[Pattern, ...]]:
+    """The table by opcode."""
     found: dict[str, list[Pattern]] = {}
-    for group in data["group"]:
-        for syntax in group["forms"]:
-            pattern = parse_form(syntax, group["title"], data["sets"])
-            found.setdefault(pattern.opcode, []).append(pattern)
-    return {opcode: tuple(patterns) for opcode, patterns in found.items()}
+    for pattern in patterns():
+        found.setdefault(pattern.opcode, []).append(pattern)
+    return {opcode: tuple(forms) for opcode, forms in found.items()}
 
 
 def page_link(section: str) -> str:
@@ -144,7 +148,7 @@ def parse_form(syntax: str, title: str, sets: Mapping[str, str]) -> Pattern:
         if found is None:
             raise ValueError(f"bad modifier in {syntax!r} at {position}")
         optional, name, words, word = found.groups()
-        choices = frozenset(_expand(words, sets)) if word is None else frozenset((word,))
+        choices = tuple(_expand(words, sets)) if word is None else (word,)
         modifiers.append(ModifierPattern(name or "", choices, bool(optional)))
         position = found.end()
     operands = []

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lark import Token
 
+from .collection import no_collection
 from .declarations import function_header, register_declaration, variable_declarations
 from .grammar import ChunkTree, parse_chunk
 from .nodes import (
@@ -43,7 +44,8 @@ def parse(text: str, *, filename: str = "<ptx>") -> Module:
 
     Raises PtxError (line, column, the line with a caret, what was expected) for anything that is not PTX.
     """
-    return _Parser(text, filename).module()
+    with no_collection():
+        return _Parser(text, filename).module()
 
 
 class _Parser:
@@ -121,7 +123,7 @@ class _Parser:
             elif other == "}":
                 end = self._advance(trivia, "}")
                 outer, span, _ = opened.pop()
-                block = Block(outer, span._replace(end_line=end.line), tuple(items), trivia)
+                block = Block(outer, Span(span.line, span.column, end.line), tuple(items), trivia)
                 if not opened:
                     return block
                 items = opened[-1][2]

@@ -17,7 +17,7 @@ _LINE_DIRECTIVE = r"\.loc\b[ \t\w$,+]*|\.file\b[ \t]+\d+[ \t]+\"[^\"\n]*\"(?:[ \
 # Groups: 1 trivia, 2 "!" of the guard, 3 guard register, 4 opcode with modifiers, 5 operands, 6 label, 7 anything else.
 BODY_CHUNK = re.compile(
     rf"""{_TRIVIA}(?:
-    (?:@([ \t]*!?)[ \t]*([%\w$]+)[ \t\r\n]+)?([a-z]\w*(?:\.[\w:]+)*+)(?![ \t]*:)({_ANY_BRACES}*+);
+    (?:@([ \t]*!?)[ \t]*([%\w$]+)[ \t\r\n]+)?([a-z]\w*+(?:\.[\w:]+)*+)(?![ \t]*:)({_ANY_BRACES}*+);
   | ([A-Za-z_$%][\w$]*)[ \t]*:(?!:)
   | ([{{}}] | {_LINE_DIRECTIVE} | \.[a-z]+{_ANY_BRACES}*+;)
     )""",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from . import isa
+from .collection import no_collection
 from .nodes import Block, Directive, Function, Guard, Instruction, Label, Module, Operand, RegDecl, Span, VarDecl
 from .problem import PtxError
 
@@ -92,7 +93,8 @@ def linearise(function: Function, module: Module | None = None, *, filename: str
     builder = _Builder(function, name)
     if module is not None:
         builder.variables.update((variable.name, variable) for variable in module.variables)
-    builder.scope(function.body, {})
+    with no_collection():
+        builder.scope(function.body, {})
     builder.check_declared()
     return Body(
         function,
