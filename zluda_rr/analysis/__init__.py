@@ -4,6 +4,7 @@ from .lanes import Atom, Form, describe
 from .operands import Cell, Operands, Row
 from .origins import Leaf, Origins, Summary
 from .phases import Mma, Phase, build_phase, collect_mma, group_adjacent
+from .shared import SharedArrayUse, Touch
 from .sources import Bias, Columns, Derived, Residual, Shared, Source, Unknown, Weights, Zero
 from .values import Access, Value, Values, element_bytes, element_count, space_of
 
@@ -23,8 +24,10 @@ __all__ = [
     "Residual",
     "Row",
     "Shared",
+    "SharedArrayUse",
     "Source",
     "Summary",
+    "Touch",
     "Unknown",
     "Value",
     "Values",
