@@ -1,0 +1,100 @@
+"""Where a body's variables and parameters lie."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from zluda_rr.emulate.memory import AddressSpace
+from zluda_rr.emulate.ptx.problem import OracleError
+from zluda_rr.ptx import Body, Param, VarDecl, type_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`addresses`: name -> (space, address); sizes in bytes. Dynamic shared memory starts at
+    `shared_bytes`."""
+
+    addresses: Mapping[str, tuple[str, int]]
+    param_bytes: int
+    shared_bytes: int
+    local_bytes: int
+
+
+def lay_out(body: Body, memory: AddressSpace) -> Layout:
+    """Place everything a body names.
+
+    Shared variables in order of declaration from offset 0, arrays without a size behind them; local variables
+    and the parameters of calls in a thread's local memory; module-scope global and constant variables are
+    allocated in `memory` as `ptx:<name>` unless an earlier run did so.
+    """
+    addresses: dict[str, tuple[str, int]] = {}
+    param_bytes = _parameters(body.function.params, addresses)
+    sized = [(name, declared) for name, declared in body.variables.items() if declared.count is not None]
+    dynamic = [(name, declared) for name, declared in body.variables.items() if declared.count is None]
+    shared = _stack(((n, d) for n, d in sized if d.space.startswith("shared")), "shared", 0, addresses)
+    for name, declared in dynamic:
+        if not declared.space.startswith("shared"):
+            raise OracleError(f"variable {name} of .{declared.space} memory has no size")
+        shared = _aligned(shared, declared)
+    addresses.update({name: ("shared", shared) for name, _ in dynamic})
+    local = _stack(((n, d) for n, d in sized if d.space in ("local", "param")), "local", 0, addresses)
+    for name, declared in sized:
+        if declared.space in ("global", "const"):
+            addresses[name] = ("global", _module_variable(name, declared, memory))
+    return Layout(MappingProxyType(addresses), param_bytes, shared, local)
+
+
+def _parameters(params: Iterable[Param], addresses: dict[str, tuple[str, int]]) -> int:
+    """Parameters follow one another, each at its alignment, as in CUDA's parameter buffer."""
+    offset = 0
+    for param in params:
+        align = param.align or type_bytes(param.type)
+        offset = -(-offset // align) * align
+        addresses[param.name] = ("param", offset)
+        offset += param.nbytes
+    return offset
+
+
+def _aligned(offset: int, declared: VarDecl) -> int:
+    align = declared.align or type_bytes(declared.type)
+    return -(-offset // align) * align
+
+
+def _stack(
+    variables: Iterable[tuple[str, VarDecl]], space: str, offset: int, addresses: dict[str, tuple[str, int]]
+) -> int:
+    for name, declared in variables:
+        offset = _aligned(offset, declared)
+        addresses[name] = (space, offset)
+        offset += declared.nbytes or 0
+    return offset
+
+
+def _module_variable(name: str, declared: VarDecl, memory: AddressSpace) -> int:
+    key = f"ptx:{name}"
+    if key in memory.allocations:
+        return memory.allocations[key].address
+    nbytes = declared.nbytes or 0
+    data = _initial_bytes(name, declared) if declared.init is not None else b""
+    return memory.allocate(key, nbytes, data=data, writable=declared.space == "global")
+
+
+def _initial_bytes(name: str, declared: VarDecl) -> bytes:
+    """Bytes of an initialiser that lists plain numbers."""
+    size = type_bytes(declared.type)
+    out = b""
+    for word in re.findall(r"[^\s{},]+", declared.init or ""):
+        if match := re.fullmatch(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})", word):
+            bits = int(match[1] or match[2], 16)
+        elif re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)U?", word):
+            bits = int(word.rstrip("U"), 0)
+        elif re.fullmatch(r"-?\d+\.\d*([eE][-+]?\d+)?", word):
+            bits = int.from_bytes(struct.pack("<f" if size == 4 else "<d", float(word)), "little")
+        else:
+            raise OracleError(f"variable {name}: the oracle does not evaluate the initialiser {word!r}")
+        out += (bits & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+    return out
