@@ -54,7 +54,7 @@ class Outputs:
 def tile_address(n: I64, k: I64, k_steps: int) -> I64:
     """Byte of weight (column n, channel k) inside a phase's block (engine.md 1, rr-details.md 13)."""
     within = 64 * (n & 7) + 16 * (k >> 1 & 3) + 8 * (n >> 3 & 1) + 4 * (k >> 3 & 1) + 2 * (k >> 4 & 1) + (k & 1)
-    return 512 * (k_steps * (n >> 4) + (k >> 5)) + within
+    return np.asarray(512 * (k_steps * (n >> 4) + (k >> 5)) + within)
 
 
 def weight_block(image: U8, offset: int, columns: int, channels: int) -> U8:
@@ -73,7 +73,13 @@ def score_bias(image: U8, offset: int) -> F16:
     q, key = np.mgrid[0:64, 0:96]
     at = 512 * (4 * (key >> 4) + (q >> 4)) + 64 * (q & 7) + 16 * (key >> 1 & 3) + 8 * (key >> 3 & 1)
     at += 4 * (q >> 3 & 1) + 2 * (key & 1)
-    return image[offset : offset + 12288].view(np.float16)[at // 2]
+    bias: F16 = image[offset : offset + 12288].view(np.float16)[at // 2]
+    return bias
+
+
+def pack(x: F16, *, relu: bool = False) -> U8:
+    """Requantise the result of f16 arithmetic: NVIDIA's NaN is positive whatever the operands' signs."""
+    return fmt.requantise(np.where(np.isnan(x), np.float16(np.nan), x), relu=relu)
 
 
 def mirror(v: I64, extent: int) -> I64:
@@ -107,7 +113,7 @@ def features(texels: F16, image: U8) -> F16:
     return fmt.min16(fmt.max16(total, np.float16(-8)), np.float16(8))
 
 
-def rows_of_grid(grid: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+def rows_of_grid(grid: U8) -> U8:
     """[B, 10, 10, C] -> 96 rows: the patch, then above, below, left, right of it (rr-details.md 21)."""
     patch = grid[:, 1:9, 1:9].reshape(len(grid), 64, -1)
     return np.concatenate([patch, grid[:, 0, 1:9], grid[:, 9, 1:9], grid[:, 1:9, 0], grid[:, 1:9, 9]], axis=1)
@@ -124,8 +130,9 @@ def tree_sum(x: F16) -> F16:
             acc = acc + (v[..., first + 8, :, :] + v[..., first + 10, :, :])
         parity.append(acc)
     s = parity[0] + parity[1]
-    r = (s[..., 0, :] + s[..., 1, :]) + (s[..., 2, :] + s[..., 3, :])
-    return r[..., 0] + r[..., 1]
+    r: F16 = (s[..., 0, :] + s[..., 1, :]) + (s[..., 2, :] + s[..., 3, :])
+    total: F16 = r[..., 0] + r[..., 1]
+    return total
 
 
 def rms_norm(x: F16, gain: F16) -> F16:
@@ -140,24 +147,25 @@ def cubic_exponent(x: F16) -> F16:
     m = fmt.min16(fmt.max16(x * np.float16(0.017186790704727173), -bound), bound)
     t = fmt.fma16(m, -m, np.broadcast_to(np.float16(0.92724609375), m.shape))
     u = fmt.fma16(m, t, np.broadcast_to(np.float16(1.375), m.shape))
-    return (u.view(np.uint16) << 5 & 0x7FE0).view(np.float16)
+    bits = u.view(np.uint16) << np.uint16(5) & np.uint16(0x7FE0)
+    return bits.view(np.float16)
 
 
 def activation(x: F16) -> F16:
     """Seed 001 E15."""
     y = fmt.min16(fmt.max16(x, np.float16(-2)), np.float16(2))
     slope = np.float16(0.4121621549129486) - np.float16(0.0810810774564743) * np.abs(y)
-    return x * (np.float16(0.5) + y * slope)
+    return np.asarray(x * (np.float16(0.5) + y * slope), np.float16)
 
 
 def attention(keys: F16, values: F16, bias: F16, mma: Accumulate) -> tuple[F16, F16]:
     """Scores and P*V of one head: keys, values [B, 96, 32] -> [B, 64, 96], [B, 64, 32]."""
-    packed = fmt.requantise(keys)
+    packed = pack(keys)
     scores = fmt.gemm(packed[:, :64], packed, np.broadcast_to(bias, (len(keys), 64, 96)), mma)
     e = cubic_exponent(scores)
     p = e * fmt.rcp16(tree_sum(e))[..., None]
-    v = fmt.requantise(np.swapaxes(values, 1, 2))
-    return scores, fmt.gemm(fmt.requantise(p), v, np.zeros((len(keys), 64, 32), np.float16), mma)
+    v = pack(np.swapaxes(values, 1, 2))
+    return scores, fmt.gemm(pack(p), v, np.zeros((len(keys), 64, 32), np.float16), mma)
 
 
 def sigmoid(x: F16) -> F16:
@@ -224,23 +232,23 @@ def phases(rows: U8, image: U8, mma: Accumulate) -> dict[int, F16]:
 
     zero = np.zeros((count, 96, 32), np.float16)
     d = {1: fmt.gemm(rows, block(4096), seeds(5120, 32, 96), mma)}
-    d[2] = fmt.gemm(fmt.requantise(d[1], relu=True), block(5184), seeds(6208, 32, 96), mma)
-    normed = fmt.requantise(rms_norm(d[2], column_vector(image, 6272, 32)))
+    d[2] = fmt.gemm(pack(d[1], relu=True), block(5184), seeds(6208, 32, 96), mma)
+    normed = pack(rms_norm(d[2], column_vector(image, 6272, 32)))
     for first, keys, values, bias in ((3, 6336, 7360, 8384), (8, 21696, 22720, 23744)):
         d[first] = fmt.gemm(normed, block(keys), zero, mma)
         d[first + 1] = fmt.gemm(normed, block(values), zero, mma)
         d[first + 2], d[first + 3] = attention(d[first], d[first + 1], score_bias(image, bias), mma)
         if first == 3:
             residual = d[2][:, :64] + column_vector(image, 37056, 32)
-            d[7] = fmt.gemm(fmt.requantise(d[6]), block(20672), residual, mma)
-    d[12] = fmt.gemm(fmt.requantise(d[11]), block(36032), d[7], mma)
-    normed = fmt.requantise(rms_norm(d[12], column_vector(image, 37120, 32)))
+            d[7] = fmt.gemm(pack(d[6]), block(20672), residual, mma)
+    d[12] = fmt.gemm(pack(d[11]), block(36032), d[7], mma)
+    normed = pack(rms_norm(d[12], column_vector(image, 37120, 32)))
     residual = d[12] + column_vector(image, 39296, 32)
     for p, up, down in ((13, 37184, 38272), (15, 39360, 40448), (17, 41472, 42560), (19, 43584, 44672)):
         d[p] = fmt.gemm(normed, block(up), seeds(up + 1024, 32, 64), mma)
-        d[p + 1] = fmt.gemm(fmt.requantise(activation(d[p])), block(down), residual, mma)
+        d[p + 1] = fmt.gemm(pack(activation(d[p])), block(down), residual, mma)
         residual = d[p + 1]
-    codes = fmt.requantise(d[20])
+    codes = pack(d[20])
     b21 = weight_block(image, 45696, 64, 128)
     d[21] = fmt.gemm(merge(codes.reshape(count, 8, 8, 32)), b21, seeds(53888, 64, 16), mma)
     d[22] = fmt.gemm(codes, weight_block(image, 54016, 16, 32), seeds(54528, 16, 64), mma)
@@ -252,7 +260,7 @@ def run(inputs: Inputs, mma: Accumulate, *, fill: int = 0) -> Outputs:
     x0, y0 = block_origins(inputs)
     grid = neighbourhoods(inputs)
     with np.errstate(all="ignore"):
-        rows = rows_of_grid(fmt.requantise(features(grid, inputs.weights)))
+        rows = rows_of_grid(pack(features(grid, inputs.weights)))
         d = phases(rows, inputs.weights, mma)
         texels = last_epilogue(grid, d[22])
     half_y, half_x = inputs.ey // 2, inputs.ex // 2
@@ -264,8 +272,8 @@ def run(inputs: Inputs, mma: Accumulate, *, fill: int = 0) -> Outputs:
         half=np.full((half_y, half_x, 8), fill, np.uint8).view(np.float16),
         d=d,
     )
-    scatter(fmt.requantise(d[20]).reshape(-1, 8, 8, 32)[..., fmt.SLOT_CHANNEL], out.arena, x0, y0)
-    planes = fmt.requantise(d[21]).reshape(-1, 4, 4, 2, 32)
+    scatter(pack(d[20]).reshape(-1, 8, 8, 32)[..., fmt.SLOT_CHANNEL], out.arena, x0, y0)
+    planes = pack(d[21]).reshape(-1, 4, 4, 2, 32)
     for plane in range(2):
         scatter(planes[..., plane, fmt.SLOT_CHANNEL], out.merged[plane], x0 // 2, y0 // 2)
     for blocks, surface, scale in zip(texels, (out.blend, out.gate, out.half), (1, 1, 2), strict=True):

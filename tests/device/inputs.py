@@ -1,23 +1,25 @@
 """Seeded launches of enc0 for a golden run: what the GPU, the oracle and the numpy model all receive.
 
-Everything is generated. Kinds:
-  plain    mid-range data with saturating features, -0 and f16 denormals
+Everything is generated, with integer and exact f64 arithmetic only, so that every numpy gives the same bytes. Kinds:
+  plain    mid-range data with -0 and f16 denormals
   wide     weights over many e4m3 exponents, so that the order of accumulation shows
   cancel   large opposite sums in the slot groups that an accumulation may separate
   special  NaN, infinities and denormals in the input texels
-  hostile  random bytes everywhere, NaN codes and overflow included
+  hostile  NaN codes, infinities and saturating values in the weight image as well
 """
 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 U8 = npt.NDArray[np.uint8]
+U64 = npt.NDArray[np.uint64]
 F16 = npt.NDArray[np.float16]
+F64 = npt.NDArray[np.float64]
 
 IMAGE_BYTES = 54560
 BLOCKS_32 = (4096, 5184, 6336, 7360, 20672, 21696, 22720, 36032, 37184, 38272, 39360, 40448, 41472, 42560, 43584, 44672)
@@ -25,6 +27,21 @@ BLOCKS_32 = (4096, 5184, 6336, 7360, 20672, 21696, 22720, 36032, 37184, 38272, 3
 VECTORS = {5120: 32, 6208: 32, 37056: 32, 38208: 32, 39296: 32, 40384: 32, 42496: 32, 44608: 32, 53888: 64, 54528: 16}
 GAINS = (6272, 37120)
 SCORE_BIAS = (8384, 23744)
+# hostile: f16 bits poked into column vectors and the score bias, and NaN codes into P8's B (offset -> value).
+INFINITY, NAN, LARGE = 0x7C00, 0x7E00, 0x7BFF
+HOSTILE_HALVES = {
+    5120 + 2 * 2: INFINITY | 0x8000,
+    8384 + 2 * 77: NAN,
+    8384 + 2 * 501: INFINITY | 0x8000,
+    23744 + 2 * 12: INFINITY,
+    38208 + 2 * 1: LARGE,
+    44608 + 2 * 5: INFINITY,
+    53888 + 2 * 7: NAN,
+    53888 + 2 * 8: INFINITY | 0x8000,
+    54528 + 2 * 0: INFINITY | 0x8000,
+    54528 + 2 * 10: INFINITY,
+}
+HOSTILE_CODES = {21696 + 64: 0x7F, 21696 + 512: 0xFF}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,70 +67,105 @@ class Case:
 
 CASES = (
     Case("plain", 76, 60, 2, 4),
-    Case("wide", 44, 28, 6, 2),
-    Case("cancel", 44, 28, 4, 6),
-    Case("special", 30, 22, 2, 6),
+    Case("wide", 36, 20, 6, 2),
+    Case("cancel", 36, 20, 4, 6),
+    Case("special", 20, 12, 2, 6),
     Case("hostile", 20, 12, 6, 4),
 )
 
 
-def _rng(case: Case) -> np.random.Generator:
-    return np.random.default_rng(zlib.crc32(case.name.encode()))
+@dataclass(slots=True)
+class Stream:
+    """splitmix64 by counter."""
+
+    seed: int
+    used: int = field(default=0)
+
+    def words(self, count: int) -> U64:
+        """The next `count` 64-bit words."""
+        z = np.arange(self.used + 1, self.used + count + 1, dtype=np.uint64)
+        self.used += count
+        z = np.uint64(self.seed) + z * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+        return z ^ z >> np.uint64(31)
+
+    def uniform(self, shape: tuple[int, ...]) -> F64:
+        """Multiples of 2**-53 in [0, 1)."""
+        count = int(np.prod(shape))
+        return ((self.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(shape)
+
+    def normal(self, scale: float, shape: tuple[int, ...]) -> F64:
+        """Nearly normal: twelve uniforms, less six, times `scale`."""
+        total = np.full(shape, -6.0)
+        for _ in range(12):
+            total = total + self.uniform(shape)
+        return total * scale
 
 
-def _codes(values: npt.NDArray[np.float64]) -> U8:
-    """The nearest e4m3 codes of |v| < 448, truncating: exactness does not matter here, only range."""
-    exponent = np.clip(np.floor(np.log2(np.maximum(np.abs(values), 2.0**-12))), -6, 8)
-    mantissa = np.floor(np.abs(values) / 2.0 ** (exponent - 3))
-    code = np.where(mantissa < 8, mantissa, (exponent + 6) * 8 + mantissa)
-    sign = np.where(values < 0, 128, 0)
-    return (np.minimum(code, 126).astype(np.int64) | sign).astype(np.uint8)
+def _stream(case: Case) -> Stream:
+    return Stream(zlib.crc32(case.name.encode()))
 
 
-def _matrix(rng: np.random.Generator, kind: str, nbytes: int) -> U8:
-    values = rng.normal(0.0, 0.25, nbytes)
+def _codes(values: F64) -> U8:
+    """e4m3 codes of |v| < 448, truncated: exactness does not matter here, only range."""
+    mantissa, exponent = np.frexp(np.abs(values))  # 0.5 <= mantissa < 1
+    normal = (exponent + 6) * 8 + np.floor(mantissa * 16).astype(np.int64) - 8
+    code = np.where(exponent < -5, np.floor(np.abs(values) * 2.0**9).astype(np.int64), normal)
+    return (np.minimum(code, 126) | np.where(values < 0, 128, 0)).astype(np.uint8)
+
+
+def _matrix(stream: Stream, kind: str, nbytes: int) -> U8:
     if kind == "wide":
-        values = rng.choice([-1.0, 1.0], nbytes) * 2.0 ** rng.uniform(-9.5, 0.0, nbytes)
+        # Codes of magnitude below 1: exponent field up to 6, every mantissa.
+        words = stream.words(nbytes)
+        return (words % np.uint64(56) | (words >> np.uint64(40) & np.uint64(1)) << np.uint64(7)).astype(np.uint8)
+    values = stream.normal(0.25, (nbytes,))
     if kind == "cancel":
-        # Byte v*4 + j of a lane's 16: word v & 1 is the k16 half, j >> 1 the pair that NVIDIA sums apart.
+        # Byte 4v + j of a lane's 16: v & 1 is the 16-slot half of the k step, j >> 1 the pair that NVIDIA sums apart.
         lane = values.reshape(-1, 2, 2, 2, 2)
-        large = np.round(rng.normal(0.0, 0.6, (*lane.shape[:2], 1, 1, 2)) * 32) / 32
+        large = stream.normal(0.6, (lane.shape[0], 2, 1, 1, 2))
         signs = np.array([[1.0, -1.0], [-1.0, 1.0]])[None, None, :, :, None]
-        values = np.where(rng.random(lane.shape) < 0.2, lane / 16, large * signs).reshape(nbytes)
+        values = np.where(stream.uniform(lane.shape) < 0.2, lane / 16, large * signs).reshape(nbytes)
     return _codes(values)
+
+
+def _halves(values: F64) -> U8:
+    return values.astype(np.float16).view(np.uint8)
 
 
 def weight_image(case: Case) -> U8:
     """The 54,560 bytes of a case."""
-    rng = _rng(case)
-    image = rng.integers(0, 256, IMAGE_BYTES, dtype=np.uint8)
-    if case.kind == "hostile":
-        return image
+    stream = _stream(case)
+    image = (stream.words(IMAGE_BYTES) >> np.uint64(56)).astype(np.uint8)
+    image[:256] = _halves(stream.normal(2.5, (128,)))
     for offset, nbytes in (*((b, 1024) for b in BLOCKS_32), (45696, 8192), (54016, 512)):
-        image[offset : offset + nbytes] = _matrix(rng, case.kind, nbytes)
-    spread = 0.05 if case.kind == "cancel" else 0.3
+        image[offset : offset + nbytes] = _matrix(stream, case.kind, nbytes)
     for offset, columns in VECTORS.items():
-        vector = rng.normal(0.0, 1.0 if columns == 16 else spread, columns)
-        vector[:2] = 6e-8, -0.0
-        image[offset : offset + 2 * columns] = vector.astype(np.float16).view(np.uint8)
+        vector = stream.normal(1.0 if columns == 16 else 0.3, (columns,))
+        vector[3:5] = 6e-8, -0.0
+        image[offset : offset + 2 * columns] = _halves(vector)
     for offset in GAINS:
-        gain = rng.normal(2.0, 1.0, 32)
-        image[offset : offset + 64] = gain.astype(np.float16).view(np.uint8)
+        image[offset : offset + 64] = _halves(2.0 + stream.normal(1.0, (32,)))
     for offset in SCORE_BIAS:
-        image[offset : offset + 12288] = rng.normal(0.0, 12.0, 6144).astype(np.float16).view(np.uint8)
-    image[:256] = rng.normal(0.0, 2.5, 128).astype(np.float16).view(np.uint8)
+        image[offset : offset + 12288] = _halves(stream.normal(12.0, (6144,)))
+    if case.kind == "hostile":
+        for offset, bits in HOSTILE_HALVES.items():
+            image[offset : offset + 2] = bits & 0xFF, bits >> 8
+        for offset, code in HOSTILE_CODES.items():
+            image[offset] = code
     return image
 
 
 def texels(case: Case) -> F16:
     """Input texels f16 [ey, ex, 4]."""
-    rng = _rng(case)
+    stream = _stream(case)
     shape = (case.ey, case.ex, 4)
-    values = rng.normal(0.0, 1.0, shape).astype(np.float16)
-    values[rng.random(shape) < 0.03] = np.float16(-0.0)
-    values[rng.random(shape) < 0.03] = np.float16(-6e-8)
+    values = stream.normal(1.0, shape).astype(np.float16)
+    values[stream.uniform(shape) < 0.03] = np.float16(-0.0)
+    values[stream.uniform(shape) < 0.03] = np.float16(-6e-8)
     if case.kind in ("special", "hostile"):
         bits = np.array([0x0001, 0x83FF, 0x8000, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFD55], np.uint16)
-        where = rng.random(shape) < 0.1
-        values.view(np.uint16)[where] = rng.choice(bits, int(where.sum()))
+        chosen = bits[(stream.uniform(shape) * len(bits)).astype(np.int64)]
+        values = np.where(stream.uniform(shape) < 0.05, chosen.view(np.float16), values)
     return values
