@@ -1,0 +1,21 @@
+"""Emulator of gfx1201 machine code: decodes linked code objects and executes their kernels, wave32."""
+
+from zluda_rr.emulate.gfx12.decode import decode_program
+from zluda_rr.emulate.gfx12.elf import CodeObject, Kernel, load_code_object
+from zluda_rr.emulate.gfx12.inst import Inst
+from zluda_rr.emulate.gfx12.launch import run_kernel
+from zluda_rr.emulate.gfx12.machine import EmulationError
+from zluda_rr.emulate.gfx12.stats import CLASSES, Stats, classify
+
+__all__ = [
+    "CLASSES",
+    "CodeObject",
+    "EmulationError",
+    "Inst",
+    "Kernel",
+    "Stats",
+    "classify",
+    "decode_program",
+    "load_code_object",
+    "run_kernel",
+]
