@@ -14,7 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zluda_rr.emulate.gfx12.bind import Binder
+from zluda_rr.emulate.gfx12.inst import Kind, Operand, Special
 from zluda_rr.emulate.gfx12.table import Build, per_lane
+
+_VCC = Operand(Kind.SPECIAL, Special.VCC_LO)
 
 Array = NDArray[Any]
 Formula = Callable[..., Array]
@@ -206,7 +209,8 @@ def _select(letter: str) -> Build:
     """v_cndmask: source 1 where the mask is set. Float modifiers apply to it as bits."""
 
     def build(b: Binder) -> None:
-        flags = b.vector(2, "b")
+        # The halves of a VOPD do not list VCC.
+        flags = b.operand(b.inst.src[2] if len(b.inst.src) > 2 else _VCC, "b")
         modified = any(op.neg or op.abs for op in b.inst.src[:2])
         if modified and letter == "u":
             b.emit("f", lambda x, y, flag: np.where(flag, y, x), *b.vectors("ff"), flags)

@@ -96,7 +96,7 @@ class Fetch:
             return self._wide(op, scalar=True).view(DTYPES[letter])[..., 0]
         word = self._scalar_word(op)
         if letter in "wsh":
-            low = word.view("u2").reshape(*word.shape, 2)[..., op.half or 0]
+            low = _half_of(word, op.half or 0)
             return self._table(low) if letter == "h" else low.view(DTYPES[letter])
         value = word.view(DTYPES[letter])
         return self._modified(value, op, letter) if letter == "f" else value
@@ -147,8 +147,7 @@ class Fetch:
         return register
 
     def _half(self, op: Operand, moved: bool) -> Array:
-        word = self._word(op, moved)
-        return word.view("u2").reshape(*word.shape, 2)[..., op.half or 0]
+        return _half_of(self._word(op, moved), op.half or 0)
 
     def _half_as_float(self, op: Operand, moved: bool) -> Array:
         return self._table(self._half(op, moved))
@@ -195,7 +194,9 @@ class Fetch:
         waves = self.machine.waves
         flags = self.work((waves, LANES), "?")
 
-        def unpack(source: Array = row.view(np.uint8).reshape(waves, 4)) -> None:
+        source = row.view(np.uint8).reshape(waves, 4)
+
+        def unpack() -> None:
             bits = np.unpackbits(source, axis=1, bitorder="little")
             np.copyto(flags, bits.view(np.bool_))
 
@@ -241,6 +242,13 @@ class Fetch:
 
         self.prepare.append(settle)
         return moved
+
+
+def _half_of(word: Array, half: int) -> Array:
+    """One 16-bit half of 32-bit words of any shape."""
+    if not word.ndim:
+        return np.array(int(word) >> 16 * half & 0xFFFF, dtype=np.uint16)
+    return word.view("u2").reshape(*word.shape, 2)[..., half]
 
 
 def _bits(apply: np.ufunc, mask: Array, word: str, value: Array) -> Array:
