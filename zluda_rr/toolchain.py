@@ -28,15 +28,18 @@ TARGET_TRIPLE = "amdgcn-amd-amdhsa"
 TARGET_CPU = "gfx1201"
 
 # Raised when the commands below change in a way that changes their output.
-_CACHE_FORMAT = "1"
+_CACHE_FORMAT = "2"
 
 # -ffp-contract=off: every f16 and f32 step is rounded where the PTX rounds it.
 # -fgpu-rdc: keeps device functions that no kernel of the file calls, so that bodies can be linked later.
-# -fuse-cuid=none: no per-file identifier variable, so equal sources give equal IR.
+# -fuse-cuid=none: no hash of the file's path in the IR, so equal sources give equal IR.
 _HIP_FLAGS = (
     "-x", "hip", "--cuda-device-only", f"--offload-arch={TARGET_CPU}", "-nogpuinc", "-nogpulib",
     "-std=c++20", "-O3", "-ffp-contract=off", "-fgpu-rdc", "-fuse-cuid=none", "-Wall", "-Werror",
 )  # fmt: skip
+
+# The unit's identifier, and the lists that keep functions alive which the link is meant to inline and drop.
+_BOOKKEEPING = re.compile(r"^@(?:__hip_cuid_\w*|llvm\.(?:compiler\.)?used) = .*\n", re.MULTILINE)
 
 
 class ToolError(UserError):
@@ -158,7 +161,7 @@ def compile_hip(
             search = [f"-I{folder}" for folder in folders]
             files = ["-S", "-emit-llvm", str(source), "-o", str(output)]
             _run([*_zig("clang"), *options, *search, *files], f"clang: {source.name}")
-            cached = output.read_bytes()
+            cached = _BOOKKEEPING.sub("", output.read_text()).encode()
         cache_put(key, cached)
     return cached.decode()
 
@@ -219,8 +222,8 @@ def llvm_binding() -> Any:
 def compile_ir(modules: Sequence[str], *, level: int = 3) -> Compiled:
     """Link LLVM IR modules, optimise (new pass manager, O`level`), emit gfx1201 assembly, link a code object.
 
-    Every defined function that is not a kernel becomes internal, so that inlined helpers leave nothing.
-    Raises ToolError when LLVM rejects a module.
+    Every defined function that is not a kernel is inlined unless marked otherwise, and leaves nothing behind.
+    Raises ToolError when LLVM rejects a module or a called function is defined in none of them.
     """
     key = content_key("ir", str(level), *modules)
     cached = cache_get(key)
@@ -249,13 +252,22 @@ def _optimised_assembly(modules: Sequence[str], level: int) -> str:
         linked.verify()
     except RuntimeError as error:
         raise ToolError(f"LLVM: {str(error).strip().splitlines()[0]}") from error
-    for function in linked.functions:
-        if not function.is_declaration and "amdgpu_kernel" not in str(function).split("{", 1)[0]:
-            function.linkage = "internal"
+    _inline_everything(linked)
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(linked, builder)
     return str(machine.emit_assembly(linked))
+
+
+def _inline_everything(module: Any) -> None:
+    for function in module.functions:
+        if function.is_declaration:
+            if not function.name.startswith("llvm."):
+                raise ToolError(f"function {function.name} is called but no linked file defines it")
+        elif "amdgpu_kernel" not in str(function).split("{", 1)[0]:
+            function.linkage = "internal"
+            if not any(b"noinline" in attributes for attributes in function.attributes):
+                function.add_function_attribute("alwaysinline")
 
 
 def compile_hip_kernel(source: Path | str, **options: Any) -> Compiled:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,6 @@ from zluda_rr.lower.kernel import lower_module
 from zluda_rr.ptx import Module
 from zluda_rr.resources import resource_dir
 from zluda_rr.toolchain import compile_hip, compile_ir
-
-# `used` on a body keeps it in its own file; here it would keep a copy behind after inlining.
-_KEPT = re.compile(r"^@llvm\.(?:compiler\.)?used = .*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +41,7 @@ def compile_module(
     """
     helpers = resource_dir("kernels") / "ptx_runtime.hip" if runtime is None else runtime
     modules = [lower_module(module, entry), compile_hip(helpers)]
-    modules += [_KEPT.sub("", compile_hip(body, defines=defines)) for body in bodies]
+    modules += [compile_hip(body, defines=defines) for body in bodies]
     compiled = compile_ir(modules)
     resources = compiled.resources(entry)
     return CompiledKernel(

@@ -41,6 +41,7 @@ class Emitter:
     def __init__(self, body: Body, settings: Settings) -> None:
         self.body = body
         self.settings = settings
+        self.statement: Statement | None = None
         self.lines: list[str] = []
         self.declarations: set[str] = set()
         self._values: dict[str, str] = {}
@@ -140,7 +141,7 @@ class Emitter:
             return self.resize(self.read(operand.name), self.register_width(operand.name), bits)
         if isinstance(operand, Register | Symbol):
             return self._special(operand.name, bits)
-        raise LoweringError(f"{self.settings.filename}: operand {operand} cannot be read as a scalar")
+        raise self.refuse(self.statement, f"operand {operand}")
 
     def _special(self, name: str, bits: int) -> str:
         if name == "WARP_SZ":
@@ -148,7 +149,7 @@ class Emitter:
         if name.startswith("%ntid."):
             return str(self.settings.block["xyz".index(name[-1])])
         if name not in _SPECIAL:
-            raise LoweringError(f"{self.settings.filename}: special register {name} is not in the lowered subset")
+            raise self.refuse(self.statement, f"special register {name}")
         text = _SPECIAL[name]
         self.declarations.add("declare " + text.removeprefix("call "))
         return self.resize(self.op(text), 32, bits)
@@ -171,7 +172,7 @@ class Emitter:
         if isinstance(operand, Symbol) and operand.name == "_":
             return
         if not isinstance(operand, Register) or operand.name not in self.body.registers:
-            raise LoweringError(f"{self.settings.filename}: {operand} is not a register that can be written")
+            raise self.refuse(self.statement, f"destination {operand}")
         if is_float(kind):
             value = self.op(f"bitcast {llvm_type(kind)} {value} to i{width(kind)}")
         have = self.register_width(operand.name)
@@ -200,7 +201,7 @@ class Emitter:
         if modifiers.left:
             raise self.refuse(statement, f"{modifiers.left} unknown here")
 
-    def refuse(self, statement: Statement, why: str = "") -> LoweringError:
+    def refuse(self, statement: Statement | None, why: str = "") -> LoweringError:
         """The error for a statement that cannot be lowered."""
         return unsupported(self.settings.filename, statement, why)
 

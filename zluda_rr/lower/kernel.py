@@ -70,6 +70,7 @@ def _block(function: Function) -> tuple[int, int, int]:
 
 
 def _lower_statement(e: Emitter, s: Statement, partner: Statement | None, zeros: frozenset[str]) -> None:
+    e.statement = s
     if s.label is not None:
         e.start_block(s.label)
         return

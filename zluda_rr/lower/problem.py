@@ -10,10 +10,12 @@ class LoweringError(UserError):
     """An instruction or declaration outside the lowered subset; the message names it and its line."""
 
 
-def unsupported(filename: str, statement: Statement, why: str = "") -> LoweringError:
+def unsupported(filename: str, statement: Statement | None, why: str = "") -> LoweringError:
     """The error for `statement`: file, line, the instruction's name and, where it helps, the part not supported."""
-    name = ".".join((statement.opcode, *statement.modifiers))
     detail = f" ({why})" if why else ""
+    if statement is None:
+        return LoweringError(f"{filename}: not in the lowered PTX subset{detail}")
+    name = ".".join((statement.opcode, *statement.modifiers))
     return LoweringError(
         f"{filename}:{statement.line}: {name} is not in the lowered PTX subset{detail}; "
         "see docs/instructions.md for what is"
