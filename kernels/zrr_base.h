@@ -28,11 +28,15 @@ ZRR_DEVICE ZRR_LDS T* lds_at(uint32_t base, uint32_t bytes = 0) {
     return reinterpret_cast<ZRR_LDS T*>(base + bytes);
 }
 
-// Global address `uniform + bytes`: a wave-uniform 64-bit base and a 32-bit per-lane offset, which the
-// hardware adds (scalar base form).
+// Pointers into global memory are wave-uniform (scalar registers); constants are added to them and a 32-bit per-lane
+// offset comes last, so that a load needs no vector address arithmetic.
+typedef ZRR_GLOBAL uint8_t* gptr;
+
+ZRR_DEVICE gptr global_pointer(uint64_t address) { return reinterpret_cast<gptr>(address); }
+
 template <typename T>
-ZRR_DEVICE ZRR_GLOBAL T* global_at(uint64_t uniform, uint32_t bytes = 0) {
-    return reinterpret_cast<ZRR_GLOBAL T*>(reinterpret_cast<ZRR_GLOBAL uint8_t*>(uniform) + bytes);
+ZRR_DEVICE ZRR_GLOBAL T* global_at(gptr uniform, uint32_t lane_offset = 0) {
+    return reinterpret_cast<ZRR_GLOBAL T*>(uniform + lane_offset);
 }
 
 ZRR_DEVICE uint32_t lane_id() { return __builtin_amdgcn_mbcnt_lo(~0u, 0u); }

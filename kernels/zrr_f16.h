@@ -17,8 +17,22 @@ ZRR_DEVICE half2 swap_halves(half2 value) { return half2{value.y, value.x}; }
 ZRR_DEVICE half2 min_number(half2 a, half2 b) { return __builtin_elementwise_minimumnum(a, b); }
 ZRR_DEVICE half2 max_number(half2 a, half2 b) { return __builtin_elementwise_maximumnum(a, b); }
 
-// Two f32 rounded to nearest even f16 (low, high).
-ZRR_DEVICE half2 round_pair(float low, float high) { return half2{(_Float16)low, (_Float16)high}; }
+// Two f32 rounded to nearest even f16 (low, high): x * 1 + -0 by the mixed fma, which writes one half of a register
+// and so needs no pack. The 1 is in a scalar register: how this instruction reads an inline 1.0 is not documented.
+ZRR_DEVICE half2 round_pair(float low, float high) {
+    uint32_t bits;
+    asm("v_fma_mixlo_f16 %0, %1, %2, neg(0)" : "=v"(bits) : "v"(low), "s"(1.0f));
+    asm("v_fma_mixhi_f16 %0, %1, %2, neg(0)" : "+v"(bits) : "v"(high), "s"(1.0f));
+    return as_half2(bits);
+}
+
+// The halves of a pair as f32. The high half by the mixed fma, which selects it without a shift.
+ZRR_DEVICE float low_f32(half2 x) { return (float)x.x; }
+ZRR_DEVICE float high_f32(half2 x) {
+    float high;
+    asm("v_fma_mix_f32 %0, %1, %2, neg(0) op_sel:[1,0,0] op_sel_hi:[1,0,0]" : "=v"(high) : "v"(as_bits(x)), "s"(1.0f));
+    return high;
+}
 
 // Four f16 pairs: one accumulator tile of a lane, pair p = VGPRs 2p (low half) and 2p + 1.
 struct Pairs {
@@ -32,9 +46,10 @@ ZRR_DEVICE Pairs round_tile(float8 acc) {
 
 ZRR_DEVICE float8 widen(Pairs tile) {
     float8 acc;
+    #pragma unroll
     for (int p = 0; p < 4; ++p) {
-        acc[2 * p] = (float)tile.pair[p].x;
-        acc[2 * p + 1] = (float)tile.pair[p].y;
+        acc[2 * p] = low_f32(tile.pair[p]);
+        acc[2 * p + 1] = high_f32(tile.pair[p]);
     }
     return acc;
 }
@@ -71,12 +86,19 @@ ZRR_DEVICE half2 relu_keep_nan(half2 x) {
     return __builtin_elementwise_maximum(x, splat(0.0f));
 }
 
+// e4m3 bytes of four f32 that f16 can hold and that need not saturate.
+ZRR_DEVICE uint32_t convert_e4m3(float a, float b, float c, float d) {
+    uint32_t word;  // in assembly: the builtin would first clear the half that it does not write
+    asm("v_cvt_pk_fp8_f32 %0, %1, %2" : "=v"(word) : "v"(a), "v"(b));
+    asm("v_cvt_pk_fp8_f32 %0, %1, %2 op_sel:[0,0,1]" : "+v"(word) : "v"(c), "v"(d));
+    return word;
+}
+
 // Four halves (low to high) to four e4m3 bytes.
 template <Requantise kMode>
 ZRR_DEVICE uint32_t requantise(half2 low, half2 high) {
     half2 a = clamp_e4m3<kMode>(low), b = clamp_e4m3<kMode>(high);
-    int word = __builtin_amdgcn_cvt_pk_fp8_f32((float)a.x, (float)a.y, 0, false);
-    return (uint32_t)__builtin_amdgcn_cvt_pk_fp8_f32((float)b.x, (float)b.y, word, true);
+    return convert_e4m3(low_f32(a), high_f32(a), low_f32(b), high_f32(b));
 }
 
 // The layers' activation on f16 pairs: x * (0.5 + y * (0.412109375 - 0.0810546875 * |y|)), y = clamp(x, -2, 2).

@@ -41,10 +41,10 @@ ZRR_DEVICE void swin_slots_from_words(uint32_t slots, const uint32_t (&words)[kR
 
 // Slots of the block at w + base of the weight image: one 16-byte load per lane and 16-column tile.
 template <int kRows>
-ZRR_DEVICE void swin_slots_from_wimg(uint32_t slots, uint64_t w, uint32_t base) {
+ZRR_DEVICE void swin_slots_from_wimg(uint32_t slots, gptr w, uint32_t base) {
     uint32_t words[kRows / 4];
     for (int tile = 0; tile < kRows / 16; ++tile) {
-        const uint32x4 row = *global_at<const uint32x4>(w, base + 512 * tile + 16 * lane_id());
+        const uint32x4 row = *global_at<const uint32x4>(w + base + 512 * tile, 16 * lane_id());
         for (int v = 0; v < 4; ++v) words[4 * tile + v] = row[v];
     }
     swin_slots_from_words<kRows>(slots, words);

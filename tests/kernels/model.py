@@ -16,9 +16,9 @@ def encode(values: np.ndarray, *, relu: bool = False) -> np.ndarray:
     half = values.astype(np.float16)
     if relu:
         half = np.where(half <= 0, np.float16(0), half)
-    clamped = np.clip(half.astype(np.float32), -448, 448)
-    codes = clamped.astype(E4M3).view(np.uint8)
     nan = np.isnan(half)
+    clamped = np.clip(np.where(nan, 0, half).astype(np.float32), -448, 448)
+    codes = clamped.astype(E4M3).view(np.uint8)
     sign = (half.view(np.uint16) >> 8).astype(np.uint8) & 0x80
     return np.where(nan, sign | 0x7F, codes).astype(np.uint8)
 

@@ -74,7 +74,7 @@ MUTATIONS: dict[str, Mutation] = {
                 Edit(
                     "zrr_staged.h",
                     "(slots + 16 * index + 8 * (lane_id() >> 4))",
-                    "(slots + 16 * index + 8 * (1 - (lane_id() >> 4)))",
+                    "(slots + 16 * index + 8 * ((lane_id() >> 4) ^ 1))",
                 ),
             ),
         ),
@@ -84,8 +84,9 @@ MUTATIONS: dict[str, Mutation] = {
             (
                 Edit(
                     "zrr_f16.h",
-                    "return half2{(_Float16)low, (_Float16)high};",
-                    "return __builtin_bit_cast(half2, __builtin_amdgcn_cvt_pkrtz(low, high));",
+                    "ZRR_DEVICE half2 round_pair(float low, float high) {\n",
+                    "ZRR_DEVICE half2 round_pair(float low, float high) {\n"
+                    "    return __builtin_bit_cast(half2, __builtin_amdgcn_cvt_pkrtz(low, high));\n",
                 ),
             ),
         ),

@@ -33,7 +33,7 @@ def fragments(tokens: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("columns", [16, 32, 64])
 def test_slots_from_wimg(columns: int) -> None:
     matrix = model.random_codes(np.random.default_rng(columns), (columns, 32))
-    body = f"swin_slots_from_wimg<{columns}>(lds, (uint64_t)in, 64);" + DUMP.format(words=8 * columns)
+    body = f"swin_slots_from_wimg<{columns}>(lds, global_pointer((uint64_t)in), 64);" + DUMP.format(words=8 * columns)
     padded = np.concatenate([np.zeros(64, dtype=np.uint8), weight_image(matrix)])
     slots = run_probe(compile_probe("zrr_staged.h", body), padded, 8 * columns).view(np.uint8)
     n, slot = lay.grid(columns, 32)

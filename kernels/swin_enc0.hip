@@ -1,0 +1,182 @@
+// zrr_swin_enc0: phases 1 to 22 of enc0 for one 8 x 8 patch (one wave), on direct operands.
+//
+// Arguments
+//   a0..a23  A fragments of phase 1: register i of m-tile m is a[4m + i]; 96 rows = 64 patch tokens, 32 halo tokens
+//   b0..b3   C seeds of phase 1 in NVIDIA's order; unused, the body reads them from the image in its own order
+//   w        weight image, arena and planes: global addresses of the outputs of E20 and E21
+//   ex, ey   extents in tokens; x0, y0 the patch's origin (may be negative); all even
+//   scratch  shared address of 3200 lent bytes
+// Returns the shared address (scratch) of D22: f16[64 tokens][16 columns], 2048 bytes.
+//
+// Shared memory: 0..3071 the cut entry's image (96 rows of 32 bytes), then 0..2047 the result. Nothing else.
+#include "zrr_attention.h"
+#include "zrr_merge.h"
+#include "zrr_mlp.h"
+#include "zrr_staged.h"
+
+namespace zrr {
+
+// Byte offsets in enc0's weight image; B blocks are 1024 bytes (32 x 32) where nothing else is said.
+struct Enc0 {
+    static constexpr int kTiles = 6;         // 96 rows: patch and halo
+    static constexpr int kPatchTiles = 4;    // 64 rows: the patch
+    static constexpr int kHeads = 2, kBranches = 4;
+    static constexpr uint32_t kW1 = 4096, kSeeds1 = 5120, kW2 = 5184, kSeeds2 = 6208, kGain2 = 6272;
+    // Head i: everything lies i * kHeadStride further.
+    static constexpr uint32_t kKeyWeights = 6336, kValueWeights = 7360, kBias = 8384, kOutWeights = 20672;
+    static constexpr uint32_t kHeadStride = 15360, kTable6 = 37056, kGain12 = 37120;
+    // MLP branch i: {W1 1024, seeds 64, W2 1024}; behind the first one stands the residual's table.
+    static constexpr uint32_t kMlp = 37184, kMlpSeeds = 1024, kMlpOut = 1088, kMlpStride = 2112, kTable13 = 39296;
+    static constexpr uint32_t kMergeWeights = 45696, kMergeSeeds = 53888, kLastWeights = 54016, kLastSeeds = 54528;
+};
+
+// Cut entry: fragments to operands through the image.
+ZRR_DEVICE void load_tokens(uint32_t scratch, const uint32_t (&a)[24], const Lane& lane,
+                            Operand (&tokens)[Enc0::kTiles]) {
+    lds_order();
+    swin_stage_fragment<Enc0::kTiles, 32>(scratch, a);
+    lds_order();
+    const uint32_t own = scratch + 32 * tile_token(lane.r, 0) + 8 * lane.h;
+#pragma unroll
+    for (int tile = 0; tile < Enc0::kTiles; ++tile)
+#pragma unroll
+        for (int w = 0; w < 2; ++w) {
+            const uint32x2 bytes = *lds_at<const uint32x2>(own, 1024 * (tile >> 1) + 256 * (tile & 1) + 16 * w);
+            tokens[tile].half[w] = {{bytes.x, bytes.y}};
+        }
+}
+
+// Phases 1 and 2 with E1 and E2: tokens become the normed tokens, residual D2 of the patch rows.
+ZRR_DEVICE void embed(gptr w, const Lane& lane, Operand (&tokens)[Enc0::kTiles],
+                      Residual<Enc0::kPatchTiles>& residual) {
+    const WeightBlock w1 = load_weights(w + Enc0::kW1, lane), w2 = load_weights(w + Enc0::kW2, lane);
+    const Columns seeds1 = load_columns(w + Enc0::kSeeds1, lane), seeds2 = load_columns(w + Enc0::kSeeds2, lane);
+    const Columns gain = load_columns(w + Enc0::kGain2, lane);
+    const float8 c1[2] = {widen(seeds1.tile[0]), widen(seeds1.tile[1])};
+    const float8 c2[2] = {widen(seeds2.tile[0]), widen(seeds2.tile[1])};
+#pragma unroll
+    for (int tile = 0; tile < Enc0::kTiles; ++tile) {
+        Operand hidden;
+#pragma unroll
+        for (int u = 0; u < 2; ++u)
+            hidden.half[u] = requantise_tile<true>(multiply(c1[u], w1.tile[u], tokens[tile]));
+        Pairs d2[2];
+#pragma unroll
+        for (int u = 0; u < 2; ++u) d2[u] = round_tile(multiply(c2[u], w2.tile[u], hidden));
+        tokens[tile] = norm_tile(d2, gain);
+        if (tile < Enc0::kPatchTiles) {
+            residual.tile[tile][0] = d2[0];
+            residual.tile[tile][1] = d2[1];
+        }
+    }
+}
+
+// Phase 21 and E21: 16 merged tokens x 64 columns, two planes of 32.
+ZRR_DEVICE void merge_and_store(gptr w, gptr planes, uint32_t ex, uint32_t ey, uint32_t x0, uint32_t y0,
+                                const Operand (&token)[Enc0::kPatchTiles], const Lane& lane) {
+    Operand step[4];
+    merge_patch(token, lane, step);
+    const uint32_t width = ex >> 1, height = ey >> 1;
+    const int32_t x = ((int32_t)x0 >> 1) + (int32_t)merged_x(lane.r), y = ((int32_t)y0 >> 1) + (int32_t)merged_y(lane.r);
+    const bool inside = (uint32_t)x < width && (uint32_t)y < height;
+#pragma unroll
+    for (int plane = 0; plane < 2; ++plane) {
+        const Columns seeds = load_columns(w + Enc0::kMergeSeeds + 64 * plane, lane);
+        Operand bytes;
+        Pairs acc[2] = {seeds.tile[0], seeds.tile[1]};
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const WeightBlock weights = load_weights<4>(w + Enc0::kMergeWeights + 4096 * plane + 512 * k, lane);
+#pragma unroll
+            for (int u = 0; u < 2; ++u) acc[u] = round_tile(multiply(widen(acc[u]), weights.tile[u], step[k]));
+        }
+#pragma unroll
+        for (int u = 0; u < 2; ++u) bytes.half[u] = requantise_pairs<Requantise::exact>(acc[u]);
+        if (inside) store_token(planes, plane * width * height + width * (uint32_t)y + (uint32_t)x, bytes, lane);
+    }
+}
+
+// Phase 22 and the cut exit: 16 columns per token to the result image.
+ZRR_DEVICE void last_projection(gptr w, uint32_t scratch, const Operand (&token)[Enc0::kPatchTiles],
+                                const Lane& lane) {
+    const Operand weights = load_narrow_weights(w + Enc0::kLastWeights, lane);
+    const uint32x4 seeds = *global_at<const uint32x4>(w + Enc0::kLastSeeds, 2 * lane.columns);
+    const float8 c = widen({as_half2(seeds.x), as_half2(seeds.y), as_half2(seeds.z), as_half2(seeds.w)});
+    const uint32_t own = scratch + 32 * tile_token(lane.r, 0) + 16 * lane.h;
+#pragma unroll
+    for (int tile = 0; tile < Enc0::kPatchTiles; ++tile) {
+        const Pairs d = round_tile(multiply(c, weights, token[tile]));
+        *lds_at<uint32x4>(own, 1024 * (tile >> 1) + 256 * (tile & 1)) =
+            uint32x4{as_bits(d.pair[0]), as_bits(d.pair[1]), as_bits(d.pair[2]), as_bits(d.pair[3])};
+    }
+    lds_order();
+}
+
+ZRR_DEVICE void swin_enc0(const uint32_t (&a)[24], gptr w, gptr arena, gptr planes, uint32_t ex, uint32_t ey,
+                          uint32_t x0, uint32_t y0, uint32_t scratch) {
+    const Lane lane = this_lane();
+    Operand tokens[Enc0::kTiles];
+    load_tokens(scratch, a, lane, tokens);
+    Residual<Enc0::kPatchTiles> residual;
+    embed(w, lane, tokens, residual);
+
+    add_columns(residual, load_columns(w + Enc0::kTable6, lane));
+    gptr base = w;
+#pragma clang loop unroll(disable)
+    for (int i = 0; i < Enc0::kHeads; ++i) {
+        const Head<Enc0::kTiles> head =
+            project_head(tokens, load_weights(base + Enc0::kKeyWeights, lane),
+                         load_weights(base + Enc0::kValueWeights, lane));
+        Operand attended[Enc0::kPatchTiles];
+#pragma unroll
+        for (int pair = 0; pair < Enc0::kPatchTiles / 2; ++pair) {
+            Operand out[2];
+            attend_pair(head, base + Enc0::kBias, pair, lane, out);
+            attended[2 * pair] = out[0];
+            attended[2 * pair + 1] = out[1];
+        }
+        project_onto(residual, load_weights(base + Enc0::kOutWeights, lane), attended);
+        base += Enc0::kHeadStride;
+    }
+
+    Operand patch[Enc0::kPatchTiles];
+    const Columns gain = load_columns(w + Enc0::kGain12, lane);
+#pragma unroll
+    for (int tile = 0; tile < Enc0::kPatchTiles; ++tile) patch[tile] = norm_tile(residual.tile[tile], gain);
+    add_columns(residual, load_columns(w + Enc0::kTable13, lane));
+    base = w;
+#pragma clang loop unroll(disable)
+    for (int i = 0; i < Enc0::kBranches; ++i) {
+        const gptr branch = base + Enc0::kMlp;
+        mlp_branch(residual, patch, load_weights(branch, lane), load_columns(branch + Enc0::kMlpSeeds, lane),
+                   load_weights(branch + Enc0::kMlpOut, lane));
+        base += i ? Enc0::kMlpStride : Enc0::kMlpStride + 64;  // the residual's table follows the first branch
+    }
+
+    // E20: requantised D20 to the arena, each token guarded by the extents.
+#pragma unroll
+    for (int tile = 0; tile < Enc0::kPatchTiles; ++tile) {
+#pragma unroll
+        for (int u = 0; u < 2; ++u) patch[tile].half[u] = requantise_pairs<Requantise::exact>(residual.tile[tile][u]);
+        const uint32_t token = tile_token(lane.r, tile);
+        const int32_t x = (int32_t)x0 + (int32_t)(token & 7), y = (int32_t)y0 + (int32_t)(token >> 3);
+        if ((uint32_t)x < ex && (uint32_t)y < ey) store_token(arena, ex * (uint32_t)y + (uint32_t)x, patch[tile], lane);
+    }
+    merge_and_store(w, planes, ex, ey, x0, y0, patch, lane);
+    last_projection(w, scratch, patch, lane);
+}
+
+}  // namespace zrr
+
+ZRR_BODY uint32_t zrr_swin_enc0(uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t a4, uint32_t a5,
+                                uint32_t a6, uint32_t a7, uint32_t a8, uint32_t a9, uint32_t a10, uint32_t a11,
+                                uint32_t a12, uint32_t a13, uint32_t a14, uint32_t a15, uint32_t a16, uint32_t a17,
+                                uint32_t a18, uint32_t a19, uint32_t a20, uint32_t a21, uint32_t a22, uint32_t a23,
+                                uint32_t, uint32_t, uint32_t, uint32_t, uint64_t w, uint64_t arena, uint64_t planes,
+                                uint32_t ex, uint32_t ey, uint32_t x0, uint32_t y0, uint32_t scratch) {
+    zrr::swin_enc0({a0,  a1,  a2,  a3,  a4,  a5,  a6,  a7,  a8,  a9,  a10, a11,
+                    a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23},
+                   zrr::global_pointer(w), zrr::global_pointer(arena), zrr::global_pointer(planes), ex, ey, x0, y0,
+                   scratch);
+    return scratch;
+}

@@ -1,0 +1,129 @@
+// Direct operands: weights on the A side, tokens on the B side, no shared memory and no permutes.
+//
+// A lane holds one token per token tile (token r of the tile, both half-waves) and half of its channels: weight tile u
+// has its rows in direct order (row r = the column whose logical k is that of slot 16u + r), so VGPR i of accumulator
+// tile u is slot 8h + i of WMMA u of the next k step. Rounding to f16, an elementwise epilogue and requantisation turn
+// an accumulator into the next operand in place. Token tile 2s + u holds token 32s + direct_column(r, u), so that
+// scores over keys are operands of P.V as well.
+#pragma once
+
+#include "zrr_wmma.h"
+
+namespace zrr {
+
+// One k32 step's operand of a lane: [w] is the operand of WMMA w. Tokens (B), keys (A) or weights (A).
+struct Operand {
+    kop half[2];
+};
+
+// Per-lane byte offsets that every address of a body is built from; all other parts are constants or uniform.
+struct Lane {
+    uint32_t r, h;
+    uint32_t row;      // row r of a weight block with 512-byte 16-column groups; also the lane's slot of score bias
+    uint32_t columns;  // 8h: per-column vectors
+};
+
+ZRR_DEVICE Lane this_lane() {
+    const uint32_t l = lane_id(), r = l & 15, h = l >> 4;
+    return {r, h, 64 * (2 * (r >> 2) + (r & 1)) + 32 * h + 512 * ((r >> 1) & 1), 8 * h};
+}
+
+// Token of lane r in token tile T, counted over the layer's rows.
+ZRR_DEVICE uint32_t tile_token(uint32_t r, uint32_t tile) {
+    return 32 * (tile >> 1) + 2 * (r >> 2) + (r & 1) + 16 * ((r >> 1) & 1) + 8 * (tile & 1);
+}
+
+// ---- weights ---------------------------------------------------------------------------------------------
+
+// Operands of one 32 x 32 block: tile[u] for output columns direct_column(r, u).
+struct WeightBlock {
+    Operand tile[2];
+};
+
+// Two 16-byte loads per lane from the module's own image. kSteps > 1: the k steps of a 16-column group are
+// consecutive 512-byte tiles, `block` then points at this step's tile of the first group.
+template <int kSteps = 1>
+ZRR_DEVICE WeightBlock load_weights(gptr block, const Lane& lane) {
+    static_assert(kSteps >= 1, "a block has at least one k step");
+    const uint32_t offset = lane.row + 512 * (kSteps - 1) * ((lane.r >> 1) & 1);
+    const uint32x4 first = *global_at<const uint32x4>(block, offset);
+    const uint32x4 second = *global_at<const uint32x4>(block + 16, offset);
+    WeightBlock weights;
+#pragma unroll
+    for (int u = 0; u < 2; ++u)
+#pragma unroll
+        for (int w = 0; w < 2; ++w) weights.tile[u].half[w] = {{first[2 * u + w], second[2 * u + w]}};
+    return weights;
+}
+
+// A block of 16 columns: one tile, row r = column r, two 8-byte loads.
+ZRR_DEVICE Operand load_narrow_weights(gptr block, const Lane& lane) {
+    const uint32_t offset = 64 * (lane.r & 7) + 8 * (lane.r >> 3) + 32 * lane.h;
+    const uint32x2 first = *global_at<const uint32x2>(block, offset);
+    const uint32x2 second = *global_at<const uint32x2>(block + 16, offset);
+    return {{{{first.x, second.x}}, {{first.y, second.y}}}};
+}
+
+// ---- per-column vectors ----------------------------------------------------------------------------------
+
+// f16 of a lane's 16 columns of a 32-column block, in accumulator order: tile[u].pair[p] = VGPRs 2p, 2p + 1.
+struct Columns {
+    Pairs tile[2];
+};
+
+// Pairs p and p + 2 of tile u are columns 8(u + 2(p & 1)) + 4h ..+3: four 8-byte loads.
+ZRR_DEVICE Columns load_columns(gptr vector, const Lane& lane) {
+    Columns columns;
+#pragma unroll
+    for (int u = 0; u < 2; ++u)
+#pragma unroll
+        for (int p = 0; p < 2; ++p) {
+            const uint32x2 both = *global_at<const uint32x2>(vector + 16 * u + 32 * p, lane.columns);
+            columns.tile[u].pair[p] = as_half2(both.x);
+            columns.tile[u].pair[p + 2] = as_half2(both.y);
+        }
+    return columns;
+}
+
+ZRR_DEVICE Pairs add(Pairs a, Pairs b) {
+#pragma unroll
+    for (int p = 0; p < 4; ++p) a.pair[p] = a.pair[p] + b.pair[p];
+    return a;
+}
+
+// ---- products --------------------------------------------------------------------------------------------
+
+ZRR_DEVICE float8 multiply(float8 c, const Operand& a, const Operand& b) {
+    return k32_e4m3(c, a.half[0], b.half[0], a.half[1], b.half[1]);
+}
+
+// Rounding to f16 of mma results that stay in f32: Veltkamp's splitting with 2^13, exact for every value a k32 step
+// can give (a multiple of 2^-24) below f16 overflow, which it does not turn into infinity. The caller has proved the
+// range, or clamps to 448 next, where an infinity and a large value give the same byte.
+ZRR_DEVICE float8 round_in_f32(float8 acc) {
+    float8 rounded;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) rounded[i] = __builtin_fmaf(acc[i], 8192.0f, acc[i] * -8191.0f);
+    return rounded;
+}
+
+// ---- requantisation --------------------------------------------------------------------------------------
+
+// Accumulator tile straight to operand bytes; relu as in cvt.rn.satfinite.relu (a NaN stays one).
+template <bool kRelu = false>
+ZRR_DEVICE kop requantise_tile(float8 acc) {
+    float8 x = round_in_f32(acc);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        x[i] = __builtin_elementwise_maximum(x[i], kRelu ? 0.0f : -448.0f);
+        x[i] = __builtin_elementwise_minimum(x[i], 448.0f);
+    }
+    return {{convert_e4m3(x[0], x[1], x[2], x[3]), convert_e4m3(x[4], x[5], x[6], x[7])}};
+}
+
+template <Requantise kMode>
+ZRR_DEVICE kop requantise_pairs(const Pairs& tile) {
+    return {{requantise<kMode>(tile.pair[0], tile.pair[1]), requantise<kMode>(tile.pair[2], tile.pair[3])}};
+}
+
+}  // namespace zrr

@@ -1,0 +1,41 @@
+// RMS norm on direct operands.
+#pragma once
+
+#include "zrr_direct.h"
+
+namespace zrr {
+
+// Row sum of packed halves in NVIDIA's f16 addition tree, given per (tile parity u, VGPR bit 2) partial sums:
+// parities, VGPR bit 2 (t bit 0 of NVIDIA's lane), the other half-wave (t bit 1), low + high last.
+ZRR_DEVICE _Float16 row_sum(const half2 (&partial)[2][2]) {
+    half2 sum = (partial[0][0] + partial[1][0]) + (partial[0][1] + partial[1][1]);
+    sum = sum + as_half2(other_half(as_bits(sum)));
+    return sum.x + sum.y;
+}
+
+// out = x * (rsqrt(sum of the 32 squares + 2^-13) * gain[column]), every step rounded to f16; no mean and no 1/N.
+// x: one token tile, both column tiles.
+ZRR_DEVICE Operand norm_tile(const Pairs (&x)[2], const Columns& gain) {
+    half2 partial[2][2];
+#pragma unroll
+    for (int u = 0; u < 2; ++u)
+#pragma unroll
+        for (int q = 0; q < 2; ++q) {
+            const half2 a = x[u].pair[2 * q], b = x[u].pair[2 * q + 1];
+            partial[u][q] = a * a + b * b;
+        }
+    const _Float16 shifted = row_sum(partial) + (_Float16)0x1p-13f;
+    const _Float16 inverse = (_Float16)__builtin_amdgcn_rsqf((float)shifted);
+    Operand out;
+#pragma unroll
+    for (int u = 0; u < 2; ++u) {
+        Pairs normed;
+#pragma unroll
+        for (int p = 0; p < 4; ++p)
+            normed.pair[p] = x[u].pair[p] * (half2{inverse, inverse} * gain.tile[u].pair[p]);
+        out.half[u] = requantise_pairs<Requantise::propagate>(normed);
+    }
+    return out;
+}
+
+}  // namespace zrr
