@@ -3,7 +3,7 @@
 from zluda_rr.emulate.gfx12.decode import decode_program
 from zluda_rr.emulate.gfx12.elf import CodeObject, Kernel, load_code_object
 from zluda_rr.emulate.gfx12.inst import Inst
-from zluda_rr.emulate.gfx12.launch import run_kernel
+from zluda_rr.emulate.gfx12.launch import Emulator, run_kernel
 from zluda_rr.emulate.gfx12.machine import EmulationError
 from zluda_rr.emulate.gfx12.stats import CLASSES, Stats, classify
 
@@ -11,6 +11,7 @@ __all__ = [
     "CLASSES",
     "CodeObject",
     "EmulationError",
+    "Emulator",
     "Inst",
     "Kernel",
     "Stats",

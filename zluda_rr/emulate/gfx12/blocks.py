@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from zluda_rr.emulate.gfx12.bind import Binder, Departure, Exit
 from zluda_rr.emulate.gfx12.dispatch import builder_of
-from zluda_rr.emulate.gfx12.execute_control import following, is_branch
+from zluda_rr.emulate.gfx12.execute_control import IGNORED, following, is_branch
 from zluda_rr.emulate.gfx12.fetch import Step
 from zluda_rr.emulate.gfx12.inst import Inst, Kind, Operand
 from zluda_rr.emulate.gfx12.machine import EmulationError, Machine, Variant
@@ -62,9 +62,14 @@ class Compiler:
         self._blocks: dict[tuple[int, int, Variant], Block] = {}
         self._leaders = frozenset(inst.target for inst in program.values() if is_branch(inst))
 
-    @property
-    def blocks(self) -> list[Block]:
-        return list(self._blocks.values())
+    def take_counts(self) -> Counter[str]:
+        """Instructions executed by mnemonic, summed over waves, since the last call."""
+        total: Counter[str] = Counter()
+        for block in self._blocks.values():
+            for mnemonic, count in block.mnemonics.items():
+                total[mnemonic] += count * block.executed
+            block.executed = 0
+        return total
 
     def block(self, address: int, mode: int, variant: Variant) -> Block:
         """The block that starts at `address`; the machine's MODE must be `mode`."""
@@ -84,14 +89,17 @@ class Compiler:
             inst = self._program.get(at)
             if inst is None:
                 raise EmulationError(f"no instruction at {at:#x}")
-            binder = self._bind(inst, variant)
-            fresh = [*binder.prepare, *binder.act]
-            steps += fresh
-            owners += [inst] * len(fresh)
             mnemonics[inst.mnemonic] += 1
             at = following(inst)
-            leave = binder.exit
-            if leave is not None or binder.ends_block or at in self._leaders:
+            if inst.mnemonic not in IGNORED:
+                binder = self._bind(inst, variant)
+                fresh = [*binder.prepare, *binder.act]
+                steps += fresh
+                owners += [inst] * len(fresh)
+                leave = binder.exit
+                if leave is not None or binder.ends_block:
+                    break
+            if at in self._leaders:
                 break
         return Block(tuple(steps), tuple(owners), leave or _fall_through(at, mode), mnemonics)
 
@@ -129,13 +137,3 @@ def _fall_through(address: int, mode: int) -> Exit:
 def _reads(inst: Inst, register: Operand) -> bool:
     """Whether an instruction (its destination counted, for accumulating ones) reads a VGPR."""
     return any(op.kind is Kind.VGPR and op.index == register.index for op in (*inst.src, *inst.dst))
-
-
-def executed(blocks: list[Block]) -> Counter[str]:
-    """Instructions executed by mnemonic, summed over waves."""
-    total: Counter[str] = Counter()
-    for block in blocks:
-        for mnemonic, count in block.mnemonics.items():
-            total[mnemonic] += count * block.executed
-    return total
-

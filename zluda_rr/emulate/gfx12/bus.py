@@ -24,6 +24,10 @@ class Bus:
     __slots__ = ("_image", "memory")
 
     def __init__(self, memory: AddressSpace, image: bytes) -> None:
+        self.attach(memory, image)
+
+    def attach(self, memory: AddressSpace, image: bytes) -> None:
+        """Put another launch's memory in place."""
         self.memory = memory
         self._image = np.frombuffer(image, dtype=np.uint8)
 

@@ -69,11 +69,11 @@ def _wmma(decode_a: Callable[[Array], Array], decode_b: Callable[[Array], Array]
         seed = _accumulator(b, third)
         target = b.inst.dst[0].index
         out = machine.vgpr[target : target + ACCUMULATORS]
-        active, model, partial_waves = machine.active, machine.model, b.variant is Variant.WAVES
+        active, partial_waves = machine.active, b.variant is Variant.WAVES
 
         def act() -> None:
             rows, columns = matrix_of_operand(left, decode_a), matrix_of_operand(right, decode_b)
-            product = wmma_16x16x16(rows, columns, seed(), model)
+            product = wmma_16x16x16(rows, columns, seed(), machine.model)
             result = accumulator_of_matrix(product).view(np.uint32).transpose(1, 0, 2)
             if partial_waves:
                 np.copyto(out, result, where=active[None, :, None])

@@ -40,11 +40,11 @@ class Exchange:
 
 def exchange(mods: Mapping[str, int]) -> Exchange | None:
     """The exchange that an instruction's DPP modifiers ask for, None without any."""
+    if "dpp8" not in mods and "dpp_ctrl" not in mods:
+        return None
     everywhere = np.ones(LANES, dtype=np.bool_)
     if "dpp8" in mods:
         return Exchange(dpp8(mods["dpp8"]), everywhere, everywhere, True, bool(mods.get("fi", 0)))
-    if "dpp_ctrl" not in mods:
-        return None
     source, inside = dpp16(mods["dpp_ctrl"])
     lane = np.arange(LANES)
     rows = (mods.get("row_mask", 15) >> (lane // ROW)) & 1

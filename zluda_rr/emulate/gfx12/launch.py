@@ -7,18 +7,17 @@ workgroup ids arrive in TTMP9 and TTMP7 on gfx12.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from zluda_rr.emulate.gfx12.blocks import Compiler, executed
+from zluda_rr.emulate.gfx12.blocks import Compiler
 from zluda_rr.emulate.gfx12.bus import LOADER_BASE, Bus
 from zluda_rr.emulate.gfx12.decode import decode_program
 from zluda_rr.emulate.gfx12.dispatch import operations
 from zluda_rr.emulate.gfx12.elf import CodeObject, Kernel
-from zluda_rr.emulate.gfx12.inst import Inst
-from zluda_rr.emulate.gfx12.machine import FIRST_TTMP, LANES, EmulationError, Machine, Special
+from zluda_rr.emulate.gfx12.inst import Special
+from zluda_rr.emulate.gfx12.machine import FIRST_TTMP, LANES, EmulationError, Machine
 from zluda_rr.emulate.gfx12.scheduler import Scheduler
 from zluda_rr.emulate.gfx12.stats import Stats
 from zluda_rr.emulate.memory import AddressSpace
@@ -53,6 +52,68 @@ class Launch:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
 
+class Emulator:
+    """One kernel of a code object, decoded once; launches of equal batch size share compiled blocks."""
+
+    __slots__ = ("_bus", "_code_object", "_kernel", "_machines", "_program")
+
+    def __init__(self, code_object: CodeObject, kernel_name: str) -> None:
+        """KeyError for an unknown kernel; EmulationError for one that is not wave32."""
+        self._code_object = code_object
+        self._kernel = code_object.kernels[kernel_name]
+        if not self._kernel.descriptor.is_wave32:
+            raise EmulationError(f"kernel {kernel_name} is not compiled for wave32")
+        self._program = decode_program(code_object, self._kernel)
+        self._bus = Bus(AddressSpace(0), b"")
+        self._machines: dict[tuple[int, int, int], tuple[Machine, Compiler]] = {}
+
+    def run(
+        self,
+        grid: Dimensions,
+        block: Dimensions,
+        kernarg: bytes,
+        memory: AddressSpace,
+        model: str,
+        *,
+        dynamic_lds: int = 0,
+        waves_per_batch: int = WAVES_PER_BATCH,
+    ) -> Stats:
+        """Run the kernel over a grid of workgroups; `memory` changes in place.
+
+        `kernarg` holds the explicit arguments at their offsets; the hidden ones are filled in here. `model` is
+        the WMMA accumulation model (`numerics.mma`). Raises EmulationError for an instruction that is not
+        known and MemoryFault for a bad access; the exception's notes name the instruction.
+        """
+        kernel, launch = self._kernel, Launch(grid, block)
+        arguments = _arguments(kernel, launch, kernarg, dynamic_lds)
+        image, code_base, kernarg_address = _image(self._code_object, arguments)
+        self._bus.attach(memory, image)
+        mode = kernel.descriptor.mode | int(kernel.descriptor.fp16_overflow) << 23
+        total: Counter[str] = Counter()
+        for first, count in _batches(launch, waves_per_batch):
+            machine, compiler = self._machine(count, launch.waves_per_group, dynamic_lds)
+            machine.code_base, machine.model = code_base, model
+            machine.reset()
+            _start(machine, kernel, launch, first, kernarg_address)
+            Scheduler(machine, compiler, BLOCK_LIMIT).run(kernel.entry, mode)
+            total.update(compiler.take_counts())
+        return Stats(launch.groups * launch.waves_per_group, dict(total))
+
+    def _machine(self, groups: int, waves_per_group: int, dynamic_lds: int) -> tuple[Machine, Compiler]:
+        key = (groups, waves_per_group, dynamic_lds)
+        found = self._machines.get(key)
+        if found is None:
+            machine = Machine(
+                groups,
+                waves_per_group,
+                lds_bytes=self._kernel.lds_bytes + dynamic_lds,
+                scratch_bytes=self._kernel.scratch_bytes,
+                bus=self._bus,
+            )
+            found = self._machines[key] = machine, Compiler(machine, self._program, operations())
+        return found
+
+
 def run_kernel(
     code_object: CodeObject,
     kernel_name: str,
@@ -64,45 +125,12 @@ def run_kernel(
     *,
     dynamic_lds: int = 0,
     waves_per_batch: int = WAVES_PER_BATCH,
-    program: Mapping[int, Inst] | None = None,
 ) -> Stats:
-    """Run a kernel over a grid of workgroups; `memory` changes in place.
-
-    `kernarg` holds the explicit arguments at their offsets; the hidden ones are filled in here. `model` is the
-    WMMA accumulation model (`numerics.mma`). `program` saves decoding the code object again. Raises KeyError
-    for an unknown kernel, EmulationError for an instruction that is not known, MemoryFault for a bad access;
-    the exception's notes name the instruction.
-    """
-    kernel = code_object.kernels[kernel_name]
-    launch = Launch(grid, block)
-    if not kernel.descriptor.is_wave32:
-        raise EmulationError(f"kernel {kernel_name} is not compiled for wave32")
-    image, code_base, kernarg_address = _image(code_object, _arguments(kernel, launch, kernarg, dynamic_lds))
-    bus = Bus(memory, image)
-    instructions = decode_program(code_object, kernel) if program is None else program
-    mode = kernel.descriptor.mode | int(kernel.descriptor.fp16_overflow) << 23
-    total: Counter[str] = Counter()
-    machine: Machine | None = None
-    for first, count in _batches(launch, waves_per_batch):
-        if machine is None or machine.groups != count:
-            machine = Machine(
-                count,
-                launch.waves_per_group,
-                lds_bytes=kernel.lds_bytes + dynamic_lds,
-                scratch_bytes=kernel.scratch_bytes,
-                bus=bus,
-                model=model,
-            )
-            machine.code_base = code_base
-            compiler = Compiler(machine, instructions, operations())
-        else:
-            machine.reset()
-        _start(machine, kernel, launch, first, kernarg_address)
-        Scheduler(machine, compiler, BLOCK_LIMIT).run(kernel.entry, mode)
-        total.update(executed(compiler.blocks))
-        for compiled in compiler.blocks:
-            compiled.executed = 0
-    return Stats(launch.groups * launch.waves_per_group, dict(total))
+    """Run a kernel once; see `Emulator`, which saves decoding and compiling when there are more launches."""
+    emulator = Emulator(code_object, kernel_name)
+    return emulator.run(
+        grid, block, kernarg, memory, model, dynamic_lds=dynamic_lds, waves_per_batch=waves_per_batch
+    )
 
 
 def _batches(launch: Launch, waves: int) -> list[tuple[int, int]]:
@@ -146,9 +174,9 @@ def _start(machine: Machine, kernel: Kernel, launch: Launch, first: int, kernarg
     """Initial registers of the workgroups from `first` on."""
     per_group = launch.waves_per_group
     groups = np.repeat(np.arange(first, first + machine.groups), per_group)
-    x, y, z = groups % launch.grid[0], groups // launch.grid[0] % launch.grid[1], groups // launch.grid[0] // launch.grid[1]
-    machine.sgpr[FIRST_TTMP + 9] = x
-    machine.sgpr[FIRST_TTMP + 7] = y | z << 16
+    columns, rows = launch.grid[:2]
+    machine.sgpr[FIRST_TTMP + 9] = groups % columns
+    machine.sgpr[FIRST_TTMP + 7] = groups // columns % rows | groups // columns // rows << 16
     _user_registers(machine, kernel, kernarg_address)
     wave = np.tile(np.arange(per_group), machine.groups)
     item = wave[:, None] * LANES + np.arange(LANES)

@@ -101,14 +101,14 @@ class Machine:
     )  # fmt: skip
 
     def __init__(
-        self, groups: int, waves_per_group: int, *, lds_bytes: int, scratch_bytes: int, bus: Bus, model: str
+        self, groups: int, waves_per_group: int, *, lds_bytes: int, scratch_bytes: int, bus: Bus
     ) -> None:
         waves = groups * waves_per_group
         self.groups = groups
         self.waves_per_group = waves_per_group
         self.waves = waves
         self.bus = bus
-        self.model = model
+        self.model = "exact"
         self.mode = Mode()
         self.code_base = 0
         """Address of the code object's image: program counters in registers are that much larger."""
