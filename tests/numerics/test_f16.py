@@ -1,7 +1,5 @@
 """f16 and f32 arithmetic against exact rational arithmetic."""
 
-import struct
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.numerics.exact import HALF, SINGLE, bits_of, evaluate, round_exact, value_of
 from zluda_rr.numerics import f16
 
 HALVES = np.arange(1 << 16, dtype=np.uint16)
@@ -18,41 +17,11 @@ words = st.integers(0, 0xFFFFFFFF)
 
 
 def value_of_half(bits: int) -> float:
-    return struct.unpack("<e", struct.pack("<H", bits))[0]
-
-
-def value_of_float(bits: int) -> float:
-    return struct.unpack("<f", struct.pack("<I", bits))[0]
-
-
-def round_exact(value: Fraction, precision: int, least: int, largest: int, negative_zero: bool) -> float:
-    """Nearest even of a binary format: `precision` bits, quantum of denormals 2^least, overflow at
-    2^largest."""
-    if value == 0:
-        return -0.0 if negative_zero else 0.0
-    magnitude = abs(value)
-    exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
-    exponent -= magnitude < Fraction(2) ** exponent
-    quantum = Fraction(2) ** max(exponent - precision + 1, least)
-    rounded = round(magnitude / quantum) * quantum  # Fraction rounds ties to even
-    result = float("inf") if rounded >= Fraction(2) ** largest else float(rounded)
-    return -result if value < 0 else result
+    return value_of(bits, HALF)
 
 
 def half_bits(value: float) -> int:
-    return struct.unpack("<H", struct.pack("<e", value))[0]
-
-
-def reference(operation: Callable[..., object], precision: int, least: int, largest: int, *values: float) -> float:
-    """IEEE result of a rational function, NaN and infinity by Python's own floats."""
-    plain = operation(*values)
-    assert isinstance(plain, float)
-    if not all(np.isfinite(values)):
-        return plain
-    exact = operation(*(Fraction(value) for value in values))
-    assert isinstance(exact, Fraction)
-    # f64 gives the sign of an exact zero correctly.
-    return round_exact(exact, precision, least, largest, np.signbit(plain))
+    return bits_of(value, HALF)
 
 
 def one(bits: int) -> np.ndarray:
@@ -75,7 +44,7 @@ def test_binary_operations_round_once(a: int, b: int) -> None:
         (f16.sub_half, lambda p, q: p - q),
         (f16.mul_half, lambda p, q: p * q),
     ]:
-        assert_half(ours(one(a), one(b)), reference(exact, 11, -24, 16, x, y))
+        assert_half(ours(one(a), one(b)), evaluate(exact, HALF, x, y))
 
 
 @given(halves, halves, halves)
@@ -86,7 +55,7 @@ def test_binary_operations_round_once(a: int, b: int) -> None:
 @example(0x1001, 0x3C00, 0x4400)
 def test_fma_rounds_once(a: int, b: int, c: int) -> None:
     values = [value_of_half(bits) for bits in (a, b, c)]
-    assert_half(f16.fma_half(one(a), one(b), one(c)), reference(lambda p, q, r: p * q + r, 11, -24, 16, *values))
+    assert_half(f16.fma_half(one(a), one(b), one(c)), evaluate(lambda p, q, r: p * q + r, HALF, *values))
 
 
 def test_fma_keeps_what_a_rounding_to_f64_would_lose() -> None:
@@ -104,9 +73,9 @@ def test_fma_keeps_what_a_rounding_to_f64_would_lose() -> None:
 @example(0x00800000, 0x3F000000, 0x00000001)
 @example(0x3F800000, 0x33800000, 0x3F800000)
 def test_fma_of_floats_rounds_once(a: int, b: int, c: int) -> None:
-    values = [value_of_float(bits) for bits in (a, b, c)]
+    values = [value_of(bits, SINGLE) for bits in (a, b, c)]
     result = f16.fma_float(*(np.array([bits], dtype=np.uint32).view(np.float32) for bits in (a, b, c)))
-    expected = reference(lambda p, q, r: p * q + r, 24, -149, 128, *values)
+    expected = evaluate(lambda p, q, r: p * q + r, SINGLE, *values)
     if np.isnan(expected):
         assert np.isnan(result[0])
     else:
@@ -120,12 +89,12 @@ def test_fma_of_floats_rounds_once(a: int, b: int, c: int) -> None:
 @example(0x33000000)
 @example(0x33000001)
 def test_rounding_from_f32(bits: int) -> None:
-    value = value_of_float(bits)
+    value = value_of(bits, SINGLE)
     single = np.array([bits], dtype=np.uint32).view(np.float32)
     if np.isnan(value):
         assert f16.is_nan_half(f16.round_half(single)).all()
         return
-    expected = value if np.isinf(value) else round_exact(Fraction(value), 11, -24, 16, np.signbit(value))
+    expected = value if np.isinf(value) else round_exact(Fraction(value), HALF, negative_zero=np.signbit(value))
     assert f16.round_half(single).tolist() == [half_bits(expected)]
     truncated = value_of_half(int(f16.round_half_toward_zero(single)[0]))
     if np.isfinite(value):
@@ -141,7 +110,7 @@ def test_rounding_from_f32(bits: int) -> None:
 @example(1 + 2**-11 + 2**-40)  # a detour through f32 rounds this down
 @example(2**-25 + 2**-60)
 def test_rounding_from_f64_is_direct(value: float) -> None:
-    expected = value if np.isinf(value) else round_exact(Fraction(value), 11, -24, 16, np.signbit(value))
+    expected = value if np.isinf(value) else round_exact(Fraction(value), HALF, negative_zero=np.signbit(value))
     assert f16.round_half(np.float64([value])).tolist() == [half_bits(expected)]
 
 

@@ -163,20 +163,20 @@ def _same_float(spec: Spec, integral: Callable[[Array], Array] | None) -> Callab
     """cvt.rni.f32.f32 and the like, cvt.sat.f32.f32, cvt.ftz.f32.f32."""
     name, sat, ftz = spec.types[0], "sat" in spec.flags, "ftz" in spec.flags
 
-    def run(values: Array) -> Array:
-        if ftz:
-            values = flush_half(values) if name == "f16" else flush(values)
+    def halves(bits: Half) -> Half:
+        bits = flush_half(bits) if ftz else bits
         if integral is not None:
-            values = (
-                f16.canonical_half(f16.round_half(integral(f16.half_to_float(values))))
-                if name == "f16"
-                else integral(values)
-            )
-        if sat:
-            values = saturate_half(values) if name == "f16" else saturate(values)
-        return values
+            bits = f16.round_half(integral(f16.half_to_float(bits)))
+        return saturate_half(bits) if sat else f16.canonical_half(bits)
 
-    return run
+    def floats(values: Array) -> Array:
+        values = flush(values) if ftz else values
+        values = values if integral is None else integral(values)
+        if sat:
+            return saturate(values)
+        return canonical(values) if name == "f32" else values
+
+    return halves if name == "f16" else floats
 
 
 _WIDEN: Mapping[str, Callable[[Array], Array]] = MappingProxyType(

@@ -123,7 +123,8 @@ def extract_field(a: Array, position: NDArray[np.uint32], length: NDArray[np.uin
         return field
     top = np.minimum(start + count - np.uint32(1), width - np.uint32(1))
     sign = shift_right(a.view(unsigned), top) & unsigned.type(1)
-    extended = field | np.where(sign != 0, ~_low_bits(count, unsigned), unsigned.type(0))
+    taken = np.minimum(count, width - np.minimum(start, width))  # bits that lie inside a
+    extended = field | np.where(sign != 0, ~_low_bits(taken, unsigned), unsigned.type(0))
     return np.where(count == 0, unsigned.type(0), extended).view(a.dtype)
 
 
