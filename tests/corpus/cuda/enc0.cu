@@ -13,50 +13,6 @@ using Rows96 = Tile<6, 4>;
 using Rows64 = Tile<4, 4>;
 using Block = BFragments<4, 1>;
 
-/// Scores, softmax and P*V of one head; `keys` = D3 or D8, `values` = D4 or D9.
-__device__ __forceinline__ void attend(Rows64& out, const Rows96& keys, const Rows96& values, const u8* w, int bias) {
-    Scores c, scores, p;
-    load_score_bias(c, w, bias);
-    BFragments<12, 1> k;
-    AFragments<4, 1> q;
-    pack_b(k, keys);
-    pack_a<false>(q, keys);
-    gemm(scores, q, k, c);
-    softmax(p, scores);
-    BFragments<4, 3> v;
-    AFragments<4, 3> a;
-    pack_values(v, values);
-    pack_a<false>(a, p);
-    Rows64 zero;
-    zero_seeds(zero);
-    gemm(out, a, v, zero);
-}
-
-/// One bottleneck branch: expand the normed tile (B and bias at `up`, `up` + 1024), activate, project back (B at `down`) on top
-/// of `residual`, to which the first branch adds the table at offset Table >= 0.
-template <int Table>
-__device__ __forceinline__ void branch(Rows64& out, const Rows64& normed, const Rows64& residual, const u8* w, int up,
-                                       int down) {
-    Rows64 hidden, active, c;
-    AFragments<4, 1> a;
-    Block b;
-    load_b(b, w, up);
-    load_column_seeds(c, w, up + 1024);
-    pack_a<false>(a, normed);
-    gemm(hidden, a, b, c);
-    activate(active, hidden);
-    load_b(b, w, down);
-    if constexpr (Table >= 0) {
-        __half2 table[4];
-        load_table(table, w, Table);
-        table_seeds(c, residual, table);
-    } else {
-        c = residual;
-    }
-    pack_a<false>(a, active);
-    gemm(out, a, b, c);
-}
-
 }  // namespace rr
 
 __global__ void cuda_dldn_engine_swin_enc0_kernel(const DldnEngineFusedSwinEnc0ParamsStruct params) {
@@ -120,10 +76,10 @@ __global__ void cuda_dldn_engine_swin_enc0_kernel(const DldnEngineFusedSwinEnc0P
     // E12: norm of 64 rows; P13 .. P20 are four bottleneck branches on it.
     Rows64 normed, even, odd;
     rms_norm(normed, d12, w, 37120);
-    branch<39296>(odd, normed, d12, w, 37184, 38272);
-    branch<-1>(even, normed, odd, w, 39360, 40448);
-    branch<-1>(odd, normed, even, w, 41472, 42560);
-    branch<-1>(even, normed, odd, w, 43584, 44672);
+    mlp_branch<39296>(odd, normed, d12, w, 37184, 38272);
+    mlp_branch<kNoTable>(even, normed, odd, w, 39360, 40448);
+    mlp_branch<kNoTable>(odd, normed, even, w, 41472, 42560);
+    mlp_branch<kNoTable>(even, normed, odd, w, 43584, 44672);
 
     // E20: plane arena, merge, P21. The weight pointer is read again after each group of guarded stores.
     Words<4, 2> q;

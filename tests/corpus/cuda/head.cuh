@@ -94,4 +94,25 @@ __device__ __forceinline__ void pack_values(BFragments<NT, kKeyTiles / 2>& b, co
     }
 }
 
+/// The whole head: scores of the first 64 rows of `keys` with all 96, softmax, and its product with `values`.
+template <int NT>
+__device__ __forceinline__ void attend(Tile<kQueryTiles, NT>& out, const Tile<kKeyTiles, 4>& keys,
+                                       const Tile<kKeyTiles, NT>& values, const u8* w, int bias) {
+    Scores c, scores, p;
+    load_score_bias(c, w, bias);
+    BFragments<kScoreTiles, 1> k;
+    AFragments<kQueryTiles, 1> q;
+    pack_b(k, keys);
+    pack_a<false>(q, keys);
+    gemm(scores, q, k, c);
+    softmax(p, scores);
+    BFragments<NT, kKeyTiles / 2> v;
+    AFragments<kQueryTiles, kKeyTiles / 2> a;
+    pack_values(v, values);
+    pack_a<false>(a, p);
+    Tile<kQueryTiles, NT> zero;
+    zero_seeds(zero);
+    gemm(out, a, v, zero);
+}
+
 }  // namespace rr
