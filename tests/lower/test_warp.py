@@ -94,6 +94,6 @@ def test_stores_of_every_width() -> None:
 
 
 def test_parameters_through_a_register() -> None:
-    text = "mov.b64 %x, probe_in; ld.param.u32 %d0, [%x+4]; add.s64 %x, %x, 16; ld.param.v2.u16 {%h, %k}, [%x+-14];"
+    text = "mov.b64 %x, probe_in; ld.param.u32 %d0, [%x+4]; add.s64 %x, %x, 16; ld.param.v2.u16 {%h, %k}, [%x+-12];"
     text += "mov.b32 %d1, {%k, %h};"
     assert_same(kernel(text, inputs=1, outputs=2, declarations=DECLARATIONS), lane_words(1), WORD * 2)

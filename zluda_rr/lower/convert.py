@@ -119,10 +119,8 @@ def convert(e: Emitter, s: Statement) -> None:
     for kind in kinds:
         if is_float(kind) and kind not in _SUFFIX:
             raise e.refuse(s, f".{kind}")
-    # Neither conversion between f16 and f32 yields or reads an f32 denormal that matters; others may.
-    if ftz and not e.settings.flush and {to, source} != {"f16", "f32"}:
-        raise e.refuse(s, ".ftz in a kernel that keeps f32 denormals")
-    e.set(target, _converted(e, e.value(sources[0], source), source, to, rounding), to)
+    value = floating.flushed(e, e.value(sources[0], source), source, ftz)
+    e.set(target, floating.flushed(e, _converted(e, value, source, to, rounding), to, ftz), to)
 
 
 def _converted(e: Emitter, value: str, source: str, to: str, rounding: str) -> str:

@@ -33,8 +33,8 @@ _COMPARE = {
 }  # fmt: skip
 
 
-def _flushed(e: Emitter, value: str, kind: str, ftz: bool) -> str:
-    """`value` with f32 denormals replaced by zeros of their sign, where the mode does not do it."""
+def flushed(e: Emitter, value: str, kind: str, ftz: bool) -> str:
+    """`value` of type `kind` with f32 denormals replaced by zeros of their sign, where the mode does not do it."""
     if not ftz or kind != "f32" or e.settings.flush:
         return value
     bits = e.op(f"bitcast float {value} to i32")
@@ -45,7 +45,7 @@ def _flushed(e: Emitter, value: str, kind: str, ftz: bool) -> str:
 
 
 def _sources(e: Emitter, operands: tuple[Operand, ...], kind: str, ftz: bool) -> list[str]:
-    return [_flushed(e, e.value(operand, kind), kind, ftz) for operand in operands]
+    return [flushed(e, e.value(operand, kind), kind, ftz) for operand in operands]
 
 
 def _start(e: Emitter, s: Statement) -> tuple[str, bool]:
@@ -68,7 +68,7 @@ def binary(e: Emitter, s: Statement) -> None:
     target, *sources = s.operands
     a, b = _sources(e, tuple(sources), kind, ftz)
     result = e.op(f"{_BINARY[s.opcode]} {llvm_type(kind)} {a}, {b}")
-    e.set(target, _flushed(e, result, kind, ftz), kind)
+    e.set(target, flushed(e, result, kind, ftz), kind)
 
 
 def fused(e: Emitter, s: Statement) -> None:
@@ -78,7 +78,7 @@ def fused(e: Emitter, s: Statement) -> None:
     kinds = llvm_type(kind)
     arguments = [(kinds, value) for value in _sources(e, tuple(sources), kind, ftz)]
     result = e.call(kinds, f"llvm.fma.{_INTRINSIC_SUFFIX[kind]}", *arguments)
-    e.set(target, _flushed(e, result, kind, ftz), kind)
+    e.set(target, flushed(e, result, kind, ftz), kind)
 
 
 def minmax(e: Emitter, s: Statement) -> None:
@@ -112,7 +112,7 @@ def approximate(e: Emitter, s: Statement) -> None:
     target, source = s.operands
     (value,) = _sources(e, (source,), kind, ftz)
     result = e.call("float", _APPROX[s.opcode], ("float", value))
-    e.set(target, _flushed(e, result, kind, ftz), kind)
+    e.set(target, flushed(e, result, kind, ftz), kind)
 
 
 def divide(e: Emitter, s: Statement) -> None:
@@ -124,8 +124,8 @@ def divide(e: Emitter, s: Statement) -> None:
         raise e.refuse(s, f".{kind}")
     target, *sources = s.operands
     a, b = _sources(e, tuple(sources), kind, ftz)
-    reciprocal = _flushed(e, e.call("float", _APPROX["rcp"], ("float", b)), kind, ftz)
-    e.set(target, _flushed(e, e.op(f"fmul float {a}, {reciprocal}"), kind, ftz), kind)
+    reciprocal = flushed(e, e.call("float", _APPROX["rcp"], ("float", b)), kind, ftz)
+    e.set(target, flushed(e, e.op(f"fmul float {a}, {reciprocal}"), kind, ftz), kind)
 
 
 def compare(e: Emitter, left: Operand, right: Operand, relation: str, kind: str, ftz: bool) -> str:

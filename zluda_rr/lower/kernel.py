@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from zluda_rr.lower import calls, convert, floating, integer, memory, mma, warp
@@ -23,10 +24,12 @@ _PLAIN: Mapping[str, Handler] = {
     **warp.HANDLERS,
     "call": calls.call,
 }
-# f32 instructions that read or write denormals; the others are exact or do not see them.
+# f32 instructions that read or write denormals; moves, selections and memory accesses do not look.
 _DENORMAL_SENSITIVE = frozenset(
-    ("add", "sub", "mul", "fma", "mad", "min", "max", "div", "rcp", "rsqrt", "sqrt", "ex2", "lg2", "setp", "abs", "neg")
+    "add sub mul fma mad min max div rcp rsqrt sqrt ex2 lg2 setp abs neg".split()  # noqa: SIM905 - a table
 )
+# Conversions for which f32 denormals are as good as zeros: to and from f16, and from integers.
+_CONVERTS_SAFELY = re.compile(r"(?:f16|f16x2)\.f32|f32\.(?:f16|[su]\d+)$")
 
 
 def lower_module(module: Module, entry: str) -> str:
@@ -56,9 +59,16 @@ def lower_module(module: Module, entry: str) -> str:
 
 def _flushes(body: Body) -> bool:
     """Whether every f32 instruction that could see a denormal says .ftz (nvcc's -ftz=true)."""
-    return all(
-        "ftz" in s.modifiers for s in body.statements if s.opcode in _DENORMAL_SENSITIVE and "f32" in s.modifiers
-    )
+    seen = ["ftz" in s.modifiers for s in body.statements if _sees_denormals(s)]
+    return bool(seen) and all(seen)
+
+
+def _sees_denormals(s: Statement) -> bool:
+    if "f32" not in s.modifiers:
+        return False
+    if s.opcode == "cvt":
+        return not _CONVERTS_SAFELY.search(".".join(s.modifiers))
+    return s.opcode in _DENORMAL_SENSITIVE
 
 
 def _block(function: Function) -> tuple[int, int, int]:
