@@ -31,11 +31,14 @@ _WRITTEN = frozenset({"vdst", "sdst", "vdstx", "vdsty"})
 
 
 def mnemonics() -> list[str]:
-    """Every length-prefixed AMDGPU mnemonic in the binary of the assembler (all GPUs), sorted."""
+    """Every length-prefixed AMDGPU mnemonic in the binary of the assembler (all GPUs), sorted.
+
+    Mnemonics that only the second half of VOPD has are in no such table, but in the operand texts.
+    """
     import ziglang
 
     binary = (Path(next(iter(ziglang.__path__))) / "zig").read_bytes()
-    found = set()
+    found = {word.decode() for word in re.findall(rb":: (v_dual_[a-z0-9_]+) ", binary)}
     for match in re.finditer(_MNEMONIC, binary):
         start = match.start() + 1
         word = binary[start : start + binary[match.start()]]

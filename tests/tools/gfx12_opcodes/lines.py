@@ -35,12 +35,15 @@ def _sgpr(rng: random.Random, width: int) -> str:
     return f"s[{first}:{first + width - 1}]"
 
 
-def _constant(rng: random.Random, kind: Type | None) -> str:
-    literal = f"{rng.randrange(1 << 16):#x}" if kind in (Type.F16, Type.B16, Type.BF16) else f"{rng.getrandbits(32):#x}"
+def _constant(rng: random.Random, kind: Type | None, *, inline: bool) -> str:
+    if inline:
+        return rng.choice((str(rng.randrange(-16, 65)), rng.choice(_FLOAT_WORDS[:-1])))
+    bits = 16 if kind in (Type.F16, Type.B16, Type.BF16) else 32
+    literal = f"{rng.getrandbits(bits):#x}"
     return rng.choice((str(rng.randrange(-16, 65)), rng.choice(_FLOAT_WORDS), literal))
 
 
-def _source(rng: random.Random, spec: OperandSpec, encoding: Encoding) -> str:
+def _source(rng: random.Random, spec: OperandSpec, encoding: Encoding, *, dpp: bool) -> str:
     vector = encoding in _SHORT or encoding in _LONG or encoding is Encoding.VOPD
     roll = rng.random()
     if vector and roll < 0.5:
@@ -48,7 +51,7 @@ def _source(rng: random.Random, spec: OperandSpec, encoding: Encoding) -> str:
     if roll < 0.75:
         word = _sgpr(rng, spec.width) if spec.width <= 2 or not vector else _vgpr(rng, spec.width)
         return rng.choice((*_WORDS, word, word)) if spec.width == 1 else word
-    return _constant(rng, spec.type)
+    return _constant(rng, spec.type, inline=dpp)  # DPP and a literal exclude each other
 
 
 def _modified(rng: random.Random, word: str) -> str:
@@ -58,7 +61,7 @@ def _modified(rng: random.Random, word: str) -> str:
     return f"-{word}" if roll < 0.8 else f"|{word}|" if roll < 0.9 else f"-|{word}|"
 
 
-def _operand(rng: random.Random, spec: OperandSpec, signature: Signature, *, plain: bool) -> str:
+def _operand(rng: random.Random, spec: OperandSpec, signature: Signature, *, dpp: bool) -> str:
     encoding, field = signature.encoding, spec.field
     if field == "vcc":
         return "vcc_lo"
@@ -67,9 +70,9 @@ def _operand(rng: random.Random, spec: OperandSpec, signature: Signature, *, pla
         bound = 1 << 16 if spec.type is Type.F16 else bound
         return f"{rng.randrange(bound):#x}"
     if field in ("ssrc0", "ssrc1", "src0", "src1", "src2", "srcx0", "srcy0"):
-        if plain and field == "src0":
+        if dpp and field == "src0":
             return _vgpr(rng, spec.width, half=spec.half, limit=128 if spec.half and encoding in _SHORT else 256)
-        word = _source(rng, spec, encoding)
+        word = _source(rng, spec, encoding, dpp=dpp)
         return _modified(rng, word) if encoding is Encoding.VOP3 else word
     if field in ("sdst", "sbase", "soffset", "rsrc") or spec.scalar:
         return _sgpr(rng, spec.width)
@@ -138,17 +141,17 @@ def random_line(rng: random.Random, signature: Signature) -> str:
     encoding = signature.encoding
     vector = encoding in _SHORT or encoding in _LONG
     dpp = vector and rng.random() < 0.3
-    specs = [spec for spec in signature.operands if not (spec.optional and encoding is Encoding.BUFFER and False)]
+    specs = list(signature.operands)
     returns = any(spec.optional for spec in specs)
     if returns and encoding is not Encoding.BUFFER and rng.random() < 0.5:
         specs, returns = [spec for spec in specs if not spec.optional], False
-    words = [_operand(rng, spec, signature, plain=dpp) for spec in specs]
+    words = [_operand(rng, spec, signature, dpp=dpp) for spec in specs]
     _address(rng, words, specs, encoding)
     sources = sum(not spec.written for spec in specs)
     tail = _modifiers(rng, signature, sources) if rng.random() < 0.5 else ""
-    suffix = "_e32" if encoding in _SHORT else "_e64" if encoding in _LONG else ""
+    suffix = "_e32" if encoding in _SHORT else rng.choice(("_e64", "")) if encoding in _LONG else ""
     if dpp:
-        suffix = {"_e32": "_dpp", "_e64": "_e64_dpp"}[suffix]
+        suffix = "_dpp" if encoding in _SHORT else "_e64_dpp"
         tail = f"{tail} {_dpp(rng)}"
     if returns:
         tail = f"{tail.split('th:')[0]} th:TH_ATOMIC_RETURN"

@@ -284,17 +284,19 @@ def _decode(window: bytes, address: int) -> Inst:
     return _build(plan, code, address, len(window))
 
 
-def _build(plan: _Plan, code: _Code, address: int, available: int) -> Inst:
+def _build(plan: _Plan, code: _Code, address: int, available: int, pair: Inst | None = None) -> Inst:
     signature = plan.signature
     dst = tuple([read(code) for read in plan.dst])
     src = tuple([read(code) for read in plan.src])
     if plan.optional_dst and not code.bits >> 52 & 1:
         dst = ()
+    if code.uses_literal and code.dpp is not None:
+        raise DecodeError("both a literal and DPP")
     size = plan.size + 4 * (code.uses_literal or code.dpp is not None)
     if size > available:
         raise DecodeError("end of the code in an instruction")
     mods = plan.mods(code.bits, code.dpp)
-    return Inst(address, size, signature.mnemonic, signature.encoding, dst, src, mods)
+    return Inst(address, size, signature.mnemonic, signature.encoding, dst, src, mods, pair)
 
 
 def _decode_dual(bits: int, extra: int, address: int, available: int) -> Inst:
@@ -304,10 +306,9 @@ def _decode_dual(bits: int, extra: int, address: int, available: int) -> Inst:
     y = _plans().get(("VOPDY", bits >> 17 & 31))
     if x is None or y is None:
         raise DecodeError(f"unknown VOPD opcodes {bits >> 22 & 15:#x}, {bits >> 17 & 31:#x}")
-    halves = [_build(plan, code, address, available) for plan in (x, y)]
-    size = halves[1].size  # the second half has seen whether either uses the literal
-    second = replace(halves[1], size=size)
-    return replace(halves[0], size=size, pair=second)
+    code.uses_literal = LITERAL in (bits & 0x1FF, bits >> 32 & 0x1FF) or x.has_literal or y.has_literal
+    second = _build(y, code, address, available)
+    return _build(x, code, address, available, second)
 
 
 def decode_program(code_object: CodeObject, kernel: Kernel | None = None) -> dict[int, Inst]:

@@ -17,6 +17,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import NoteSection, SymbolTableSection
 
+from zluda_rr.errors import UserError
+
 __all__ = ["Argument", "CodeObject", "CodeObjectError", "Descriptor", "Function", "Kernel", "Segment",
            "load_code_object"]  # fmt: skip
 
@@ -26,7 +28,7 @@ _GFX1201 = 0x04E  # EF_AMDGPU_MACH_AMDGCN_GFX1201
 _DESCRIPTOR_SIZE = 64
 
 
-class CodeObjectError(ValueError):
+class CodeObjectError(UserError):
     """Bytes that are no linked gfx1201 code object, or one that uses what is not supported."""
 
 

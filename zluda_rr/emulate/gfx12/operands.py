@@ -24,11 +24,13 @@ _F16_INVERSE_2PI, _BF16_INVERSE_2PI = 0x3118, 0x3E22
 _HALF = frozenset({Type.F16, Type.B16, Type.BF16})
 
 
+@lru_cache(maxsize=8192)
 def vgpr(index: int, width: int = 1, kind: Type = Type.B32, half: int | None = None) -> Operand:
     """A vector register operand."""
     return Operand(Kind.VGPR, index, 0, width, kind, half=half)
 
 
+@lru_cache(maxsize=2048)
 def scalar_register(code: int, width: int = 1, kind: Type = Type.B32) -> Operand | None:
     """Operand of a scalar register code (0 to 127), None when there is no such register."""
     if code < 106:

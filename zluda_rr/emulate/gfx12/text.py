@@ -129,9 +129,12 @@ def _negations(inst: Inst, count: int) -> str:
 
 
 def _selectors(inst: Inst, mask: int) -> str:
-    """The VOP3 op_sel list: the sources (a multiply-add counts its accumulator), then the destination."""
-    sources = len(inst.src) + inst.mnemonic.startswith("v_fmac")
-    return _bits(mask & ((1 << sources) - 1) | (mask >> 3) << sources, sources + bool(inst.dst))
+    """The VOP3 op_sel list: the sources (v_fmac repeats its destination as one), then the destination."""
+    sources, high = len(inst.src), mask >> 3
+    folded = mask & ((1 << sources) - 1) | high << sources
+    if inst.mnemonic.startswith("v_fmac"):
+        return _bits(folded | high << (sources + 1), sources + 2)
+    return _bits(folded, sources + bool(inst.dst))
 
 
 def _vector_modifiers(inst: Inst) -> str:
