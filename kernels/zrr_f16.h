@@ -17,21 +17,47 @@ ZRR_DEVICE half2 swap_halves(half2 value) { return half2{value.y, value.x}; }
 ZRR_DEVICE half2 min_number(half2 a, half2 b) { return __builtin_elementwise_minimumnum(a, b); }
 ZRR_DEVICE half2 max_number(half2 a, half2 b) { return __builtin_elementwise_maximumnum(a, b); }
 
-// Two f32 rounded to nearest even f16 (low, high): x * 1 + -0 by the mixed fma, which writes one half of a register
-// and so needs no pack. The 1 is in a scalar register: how this instruction reads an inline 1.0 is not documented.
-ZRR_DEVICE half2 round_pair(float low, float high) {
+// Mixed-precision fma: f16 or f32 sources, result in one half of a register (no pack) or from one half (no shift).
+// The scale is in a scalar register: how this instruction reads an inline float constant is not documented. Adding -0
+// keeps the sign of zeros.
+
+// f16(scale * low), f16(scale * high), rounded to nearest even; scale is a power of two.
+ZRR_DEVICE half2 round_scaled(float low, float high, float scale) {
     uint32_t bits;
-    asm("v_fma_mixlo_f16 %0, %1, %2, neg(0)" : "=v"(bits) : "v"(low), "s"(1.0f));
-    asm("v_fma_mixhi_f16 %0, %1, %2, neg(0)" : "+v"(bits) : "v"(high), "s"(1.0f));
+    asm("v_fma_mixlo_f16 %0, %1, %2, neg(0)" : "=v"(bits) : "v"(low), "s"(scale));
+    asm("v_fma_mixhi_f16 %0, %1, %2, neg(0)" : "+v"(bits) : "v"(high), "s"(scale));
     return as_half2(bits);
 }
 
-// The halves of a pair as f32. The high half by the mixed fma, which selects it without a shift.
+ZRR_DEVICE half2 round_pair(float low, float high) { return round_scaled(low, high, 1.0f); }
+
+template <int kHalf>
+ZRR_DEVICE float scaled_half(half2 x, float scale) {
+    float value;
+    if constexpr (kHalf == 0)
+        asm("v_fma_mix_f32 %0, %1, %2, neg(0) op_sel_hi:[1,0,0]" : "=v"(value) : "v"(as_bits(x)), "s"(scale));
+    else
+        asm("v_fma_mix_f32 %0, %1, %2, neg(0) op_sel:[1,0,0] op_sel_hi:[1,0,0]"
+            : "=v"(value)
+            : "v"(as_bits(x)), "s"(scale));
+    return value;
+}
+
 ZRR_DEVICE float low_f32(half2 x) { return (float)x.x; }
-ZRR_DEVICE float high_f32(half2 x) {
-    float high;
-    asm("v_fma_mix_f32 %0, %1, %2, neg(0) op_sel:[1,0,0] op_sel_hi:[1,0,0]" : "=v"(high) : "v"(as_bits(x)), "s"(1.0f));
-    return high;
+ZRR_DEVICE float high_f32(half2 x) { return scaled_half<1>(x, 1.0f); }
+
+// min(|x|, 1)
+ZRR_DEVICE half2 magnitude_to_one(half2 x) {
+    uint32_t bits;
+    asm("v_pk_max_num_f16 %0, %1, %1 neg_lo:[0,1] neg_hi:[0,1] clamp" : "=v"(bits) : "v"(as_bits(x)));
+    return as_half2(bits);
+}
+
+// min(max(0.5 + x, 0), 1), the sum rounded to f16
+ZRR_DEVICE half2 half_plus_to_unit(half2 x) {
+    uint32_t bits;
+    asm("v_pk_add_f16 %0, %1, 0.5 op_sel_hi:[1,0] clamp" : "=v"(bits) : "v"(as_bits(x)));
+    return as_half2(bits);
 }
 
 // Four f16 pairs: one accumulator tile of a lane, pair p = VGPRs 2p (low half) and 2p + 1.
