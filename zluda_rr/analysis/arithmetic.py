@@ -116,7 +116,9 @@ def _neg(modifiers: Sequence[str], forms: Sequence[Form], width: int, extend: Ex
 def _bfe(modifiers: Sequence[str], forms: Sequence[Form], width: int, extend: Extend) -> Form | None:
     if _signed(modifiers):
         return None
-    return lanes.pointwise(lambda x, at, n: (x >> (at & 255)) & ((1 << (n & 255)) - 1), *_same(forms[:1], width), *forms[1:3], bits=width)
+    return lanes.pointwise(
+        lambda x, at, n: (x >> (at & 255)) & ((1 << (n & 255)) - 1), *_same(forms[:1], width), *forms[1:3], bits=width
+    )
 
 
 def _bfi(modifiers: Sequence[str], forms: Sequence[Form], width: int, extend: Extend) -> Form | None:

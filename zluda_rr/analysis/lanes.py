@@ -110,7 +110,9 @@ def multiply(a: Form, b: Form) -> Form | None:
     return pointwise(lambda x, y: x * y, a, b)
 
 
-def pointwise(operation: Callable[..., int], *forms: Form, bits: int | None = None, signed: bool = False) -> Form | None:
+def pointwise(
+    operation: Callable[..., int], *forms: Form, bits: int | None = None, signed: bool = False
+) -> Form | None:
     """`operation` lane by lane on known values, None where an operand is not known."""
     if any(form.terms for form in forms):
         return None

@@ -152,11 +152,22 @@ class Operands:
         return kinds.pop(), phases.pop()
 
     def _a_packed(
-        self, phase: Phase, kind: str, of: int, words: dict[tuple[int, int, int], Value], infos: dict[tuple[int, int, int], Summary]
+        self,
+        phase: Phase,
+        kind: str,
+        of: int,
+        words: dict[tuple[int, int, int], Value],
+        infos: dict[tuple[int, int, int], Summary],
     ) -> tuple[Source, list[int] | None]:
         labels = []
         for m in range(phase.m_tiles):
-            rows = {cell.m for key, info in infos.items() if key[0] == m for cell in self.cells(info.direct) if isinstance(cell, Cell)}
+            rows = {
+                cell.m
+                for key, info in infos.items()
+                if key[0] == m
+                for cell in self.cells(info.direct)
+                if isinstance(cell, Cell)
+            }
             if len(rows) != 1:
                 return Unknown(f"{kind}(D{of}) with rows of several m-tiles in one fragment"), None
             labels.append(rows.pop())
@@ -206,7 +217,13 @@ class Operands:
         for (m, _, i), info in infos.items():
             leaves = self.loads(info.direct)
             access = self.access(leaves[0])
-            if len(leaves) != 1 or access is None or not access.exact or access.root is None or access.root.kind != "shared":
+            if (
+                len(leaves) != 1
+                or access is None
+                or not access.exact
+                or access.root is None
+                or access.root.kind != "shared"
+            ):
                 return Unknown(f"A word from s{leaves[0].statement}, not one word of a shared array"), None
             offsets = [o + 4 * leaves[0].word - 16 * (i >> 1) for o in access.offset.signed()]
             first, step = offsets[0], offsets[4] - offsets[0]
@@ -255,7 +272,10 @@ class Operands:
                 tile, inside = divmod(at_word[n, 0, 0] - base, 512)
                 labels.append(2 * (tile // steps if order == "k-inner" else tile % pairs) + inside // 8)
             wanted = {
-                (n, s, w): base + 512 * (steps * (label >> 1) + s if order == "k-inner" else pairs * s + (label >> 1)) + 8 * (label & 1) + 4 * w
+                (n, s, w): base
+                + 512 * (steps * (label >> 1) + s if order == "k-inner" else pairs * s + (label >> 1))
+                + 8 * (label & 1)
+                + 4 * w
                 for n, label in enumerate(labels)
                 for s in range(steps)
                 for w in (0, 1)
@@ -264,7 +284,9 @@ class Operands:
                 return Weights(base, 256 * phase.n_tiles * steps, order), labels
         return Unknown(f"B words at {base} and after in no known tile order"), None
 
-    def _b_derived(self, phase: Phase, kind: str, of: int, words: dict[tuple[int, int, int], Value]) -> tuple[Source, list[int] | None]:
+    def _b_derived(
+        self, phase: Phase, kind: str, of: int, words: dict[tuple[int, int, int], Value]
+    ) -> tuple[Source, list[int] | None]:
         labels: list[int] = [-1] * phase.n_tiles
         for (n, step, w), value in words.items():
             halves = self._halves(value)
@@ -275,7 +297,9 @@ class Operands:
                 label, right = low.n, low == Cell(of, 2 * step, w, low.n) and high == Cell(of, 2 * step + 1, w, low.n)
             else:
                 label = 2 * low.m + low.half
-                right = low == Cell(of, low.m, low.half, 4 * step + w) and high == Cell(of, low.m, low.half, 4 * step + w + 2)
+                right = low == Cell(of, low.m, low.half, 4 * step + w) and high == Cell(
+                    of, low.m, low.half, 4 * step + w + 2
+                )
             if not right or labels[n] not in (-1, label):
                 return Unknown(f"{kind}(D{of}) with other cells than the layer's order"), None
             labels[n] = label
@@ -337,12 +361,18 @@ def _kind(info: Summary) -> str:
     if info.ops & op.RSQRT:
         return "norm" if direct == op.MULTIPLY | plain else "unknown operations"
     if info.ops & op.RECIPROCAL:
-        return "softmax" if direct & plain and not direct & (op.RELU | op.SHUFFLE | op.TRANSPOSE) else "unknown operations"
+        return (
+            "softmax" if direct & plain and not direct & (op.RELU | op.SHUFFLE | op.TRANSPOSE) else "unknown operations"
+        )
     named = {plain: "pack", op.RELU: "relu-pack", plain | op.TRANSPOSE: "transpose"}
     if direct in named:
         return named[direct]
     if direct & op.SHUFFLE:
-        return "merge" if direct & plain and not direct & ~(plain | op.SHUFFLE | op.SELECT | op.BITS) else "unknown operations"
+        return (
+            "merge"
+            if direct & plain and not direct & ~(plain | op.SHUFFLE | op.SELECT | op.BITS)
+            else "unknown operations"
+        )
     elementwise = op.MULTIPLY | op.ADD | op.CLAMP
     return "activation" if direct & plain and not direct & ~(plain | elementwise) else "unknown operations"
 

@@ -15,7 +15,9 @@ from zluda_rr.ptx import Body, Statement
 
 from .values import Value, Values
 
-E4M3, RELU, TRANSPOSE, SHUFFLE, SELECT, MULTIPLY, ADD, CLAMP, RECIPROCAL, RSQRT, EXPONENT, BITS, OTHER = (1 << i for i in range(13))
+E4M3, RELU, TRANSPOSE, SHUFFLE, SELECT, MULTIPLY, ADD, CLAMP, RECIPROCAL, RSQRT, EXPONENT, BITS, OTHER = (
+    1 << i for i in range(13)
+)
 
 _FLAGS = {
     "movmatrix": TRANSPOSE,

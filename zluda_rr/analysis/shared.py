@@ -78,7 +78,9 @@ class SharedArrayUse:
                 live[block] = bits
                 work.extend(flow.predecessors[block])
         alive = self._back(home, self._after(home, live), point, True)
-        readers = tuple(n for n, t in sorted(self.touches.items()) if t.reads and t.bits & alive and self._follows(point, n))
+        readers = tuple(
+            n for n, t in sorted(self.touches.items()) if t.reads and t.bits & alive and self._follows(point, n)
+        )
         return alive, readers
 
     def _after(self, block: int, live: dict[int, int]) -> int:

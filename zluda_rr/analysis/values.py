@@ -14,7 +14,20 @@ from . import lanes
 from .arithmetic import compute, supported
 from .lanes import Atom, Form
 
-_BITS = {"b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16, "b64": 64, "u64": 64, "s64": 64, "f64": 64, "pred": 1}
+_BITS = {
+    "b8": 8,
+    "u8": 8,
+    "s8": 8,
+    "b16": 16,
+    "u16": 16,
+    "s16": 16,
+    "f16": 16,
+    "b64": 64,
+    "u64": 64,
+    "s64": 64,
+    "f64": 64,
+    "pred": 1,
+}
 _SPACES = ("global", "shared", "param", "const", "local")
 
 
@@ -125,7 +138,11 @@ class Values:
     def of(self, value: Value) -> Form:
         """Form of a `Value`."""
         forms = {self._defined(d, value.register) for d in value.defs}
-        return forms.pop() if len(forms) == 1 else lanes.atom(Atom("value", f"{value.register}:{value.defs}"), self._width(value.register))
+        return (
+            forms.pop()
+            if len(forms) == 1
+            else lanes.atom(Atom("value", f"{value.register}:{value.defs}"), self._width(value.register))
+        )
 
     def address(self, statement: int, operand: Address) -> Form:
         """Address of a memory operand, 64 bits (32 for a base of 32 bits)."""
@@ -207,7 +224,9 @@ class Values:
         values = tuple(sum(v << (size * i) for i, v in enumerate(row)) for row in zip(*columns, strict=True))
         return Form(values, (), width)
 
-    def _unpack(self, statement: Statement, target: Vector, sources: list[Operand], register: str, width: int) -> Form | None:
+    def _unpack(
+        self, statement: Statement, target: Vector, sources: list[Operand], register: str, width: int
+    ) -> Form | None:
         if statement.opcode != "mov" or len(sources) != 1:
             return None
         names = [e.name if isinstance(e, Register) else "_" for e in target.elements]
@@ -221,7 +240,11 @@ class Values:
         address = self.address(statement.number, place)
         if [name.kind for name, _ in address.terms] != ["block"] or address.step() != 0:
             return None
-        names = [e.name if isinstance(e, Register) else "_" for e in target.elements] if isinstance(target, Vector) else [register]
+        names = (
+            [e.name if isinstance(e, Register) else "_" for e in target.elements]
+            if isinstance(target, Vector)
+            else [register]
+        )
         size = element_bytes(statement)
         offset = address.signed()[0] + size * names.index(register)
         loaded = lanes.atom(Atom("parameter", f"u{8 * size}", offset), width)

@@ -54,7 +54,9 @@ def capture_layout(phases: Iterable[Phase]) -> CaptureLayout:
 
 def capture_edits(match: LayerMatch, plans: Iterable[CutPlan], splice: Splice, layout: CaptureLayout) -> Splice:
     """Add the stores of all phases to the edits of the cuts."""
+    plans = tuple(plans)
     replaced = {plan.phase.index: plan for plan in plans}
+    moved_by = {number: plan for plan in plans for number in plan.moved}
     before, after = dict(splice.insert_before), dict(splice.insert_after)
     for row, place in zip(match.rows, layout.phases, strict=True):
         assert row.found is not None
@@ -64,7 +66,11 @@ def capture_edits(match: LayerMatch, plans: Iterable[CutPlan], splice: Splice, l
             before[plan.last] += "".join(text for _, text in _stores(match, phase, place))
             continue
         for number, text in _stores(match, phase, place):
-            after[number] = after.get(number, "") + text
+            mover = moved_by.get(number)
+            if mover is not None:  # the tile is now computed behind the calls
+                before[mover.last] += text
+            else:
+                after[number] = after.get(number, "") + text
     return Splice(splice.delete, before, after, splice.at_start + _PROLOGUE.format(stride=layout.stride))
 
 

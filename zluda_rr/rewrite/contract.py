@@ -231,7 +231,9 @@ def load_contract(layer: str, folder: Path | None = None) -> LayerContract:
 
 def _contract(data: Mapping[str, Any]) -> LayerContract:
     phases = tuple(_phase(row) for row in data["phase"])
-    stated = [WeightRegion(r["name"], int(r["at"]), int(r["bytes"]), r["kind"]) for r in data["weights"].get("region", ())]
+    stated = [
+        WeightRegion(r["name"], int(r["at"]), int(r["bytes"]), r["kind"]) for r in data["weights"].get("region", ())
+    ]
     return LayerContract(
         layer=data["layer"],
         entry=data["entry"],
@@ -242,7 +244,9 @@ def _contract(data: Mapping[str, Any]) -> LayerContract:
         launch=_launch(data["launch"]),
         buffers=tuple(Buffer(b["name"], int(b["parameter"]), b["bytes"], b["role"]) for b in data.get("buffer", ())),
         surfaces=tuple(_surface(s) for s in data.get("surface", ())),
-        shared=tuple(SharedArray(s["name"], int(s["bytes"]), s.get("feeds", {}).get("phase")) for s in data.get("shared", ())),
+        shared=tuple(
+            SharedArray(s["name"], int(s["bytes"]), s.get("feeds", {}).get("phase")) for s in data.get("shared", ())
+        ),
         phases=phases,
         cuts=tuple(_cut(rule) for rule in data.get("cut", ())),
     )
@@ -279,7 +283,9 @@ def _surface(data: Mapping[str, Any]) -> Surface:
 def _phase(data: Mapping[str, Any]) -> PhaseRow:
     m, n, k = (int(v) for v in data["shape"])
     sources = (_source(data[operand]) for operand in ("a", "b", "c"))
-    return PhaseRow(int(data["index"]), (m, n, k), int(data["mma"]), *sources, data.get("epilogue", ""), data.get("source", ""))
+    return PhaseRow(
+        int(data["index"]), (m, n, k), int(data["mma"]), *sources, data.get("epilogue", ""), data.get("source", "")
+    )
 
 
 def _source(data: Mapping[str, Any]) -> Source:

@@ -26,7 +26,12 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> int:
             return left * right
         if isinstance(node.op, ast.Div):
             return left // right
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ceil" and len(node.args) == 1:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "ceil"
+        and len(node.args) == 1
+    ):
         quotient = node.args[0]
         if isinstance(quotient, ast.BinOp) and isinstance(quotient.op, ast.Div):
             return -(-_value(quotient.left, names) // _value(quotient.right, names))

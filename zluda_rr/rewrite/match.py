@@ -180,7 +180,9 @@ def _by_image(leaves: Sequence[Leaf], operands: Operands, contract: LayerContrac
         if placed is None:
             return f"loaded by s{leaf.statement} from another address than the weight image"
         lanes, width = placed
-        row = next((row for row in contract.phases if _covers(getattr(row, operand), min(lanes), max(lanes) + width)), None)
+        row = next(
+            (row for row in contract.phases if _covers(getattr(row, operand), min(lanes), max(lanes) + width)), None
+        )
         if row is None:
             return f"loaded by s{leaf.statement} from weight bytes {min(lanes)}..{max(lanes) + width} of no phase"
         phases.add(row.index)
@@ -221,7 +223,9 @@ def _outside(kernel: Kernel, contract: LayerContract) -> list[str]:
         found.append(f"entry {function.name}, the contract has {contract.entry}")
     total = sum(parameter.nbytes for parameter in function.params)
     if len(function.params) != 1 or total != contract.parameter_bytes:
-        found.append(f"{len(function.params)} parameters of {total} bytes, the contract has one of {contract.parameter_bytes}")
+        found.append(
+            f"{len(function.params)} parameters of {total} bytes, the contract has one of {contract.parameter_bytes}"
+        )
     return found
 
 
@@ -236,5 +240,3 @@ def _arrays(kernel: Kernel, contract: LayerContract, arrays: Mapping[str, str]) 
         elif variable.nbytes != array.nbytes:
             found.append(f"{array.name} has {variable.nbytes} bytes, the contract has {array.nbytes}")
     return found
-
-

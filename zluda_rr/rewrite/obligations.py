@@ -14,6 +14,7 @@ from .plan import (
     Region,
     fragment_register,
     is_consumer,
+    is_pure,
     operand_registers,
     outside_readers,
 )
@@ -51,7 +52,9 @@ def single_entry(kernel: Kernel, region: Region) -> Obligation:
         if leaving or block not in flow.successors[block - 1]:
             end = flow.blocks[block - 1].end
             return Obligation(1, False, f"s{end} branches out of the cut", (end,))
-    return Obligation(1, True, f"{spans((region.first, region.last))} stand in one straight line", (region.first, region.last))
+    return Obligation(
+        1, True, f"{spans((region.first, region.last))} stand in one straight line", (region.first, region.last)
+    )
 
 
 def outputs_returned(kernel: Kernel, region: Region) -> Obligation:
@@ -66,30 +69,48 @@ def outputs_returned(kernel: Kernel, region: Region) -> Obligation:
             readers.update(outside)
             later = [n for n in range(number + 1, region.last + 1) if register in kernel.body[n].defs]
             if later and number in final:
-                return Obligation(2, False, f"{spans(later)} overwrites {register}, a result of s{number}", (number, *later))
-    for number in region.moved:
-        problem = _movable(kernel, region, kernel.body[number])
-        if problem is not None:
-            return Obligation(2, False, f"s{number} reads a value of the cut inside its gap and {problem}", (number,))
+                return Obligation(
+                    2, False, f"{spans(later)} overwrites {register}, a result of s{number}", (number, *later)
+                )
+    problem = _unmovable(kernel, region)
+    if problem is not None:
+        return problem
     count = 2 * len(region.phase.chains)
     moved = f"; {spans(region.moved)} moved behind the calls" if region.moved else ""
     return Obligation(2, True, f"{count} accumulators returned, {len(readers)} readers{moved}", tuple(sorted(readers)))
 
 
-def _movable(kernel: Kernel, region: Region, statement: Statement) -> str | None:
-    """Why a gap statement cannot be moved behind the calls."""
-    if not is_consumer(statement, region.rule.consumers):
-        return f"is no {' or '.join(region.rule.consumers) or 'allowed'} of it: {statement.text.split(';')[0].strip()[:40]}"
-    if any("@" in name for name in (*statement.defs, *statement.uses)):
-        return "uses a register of an inner scope"
-    for number in range(statement.number + 1, region.last + 1):
-        other = kernel.body[number]
-        if number in region.moved:
+def _unmovable(kernel: Kernel, region: Region) -> Obligation | None:
+    """The first statement in the gap that depends on the cut and cannot be moved behind the calls."""
+    inside, moved = set(region.members), set(region.moved)
+    allowed = " or ".join(region.rule.consumers) or "allowed reader"
+    for number in region.moved:
+        statement = kernel.body[number]
+        sources = {d for r in statement.uses for d in kernel.values.reaching(number, r)}
+        if inside & sources and not is_consumer(statement, region.rule.consumers):
+            text = f"s{number} reads a result of the cut inside its gap and is no {allowed}: {_one_line(statement)}"
+            return Obligation(2, False, text, (number, *sorted(inside & sources)))
+        if not is_pure(statement):
+            text = f"s{number} depends on the cut inside its gap and cannot be moved: {_one_line(statement)}"
+            return Obligation(2, False, text, (number,))
+    written: dict[str, int] = {}  # by statements that stay, between here and the calls
+    read: dict[str, int] = {}
+    for number in range(region.last, region.first, -1):
+        statement = kernel.body[number]
+        if number not in moved:
+            written.update(dict.fromkeys(statement.defs, number))
+            read.update(dict.fromkeys(statement.uses, number))
             continue
-        clash = set(other.defs) & {*statement.defs, *statement.uses} or set(other.uses) & set(statement.defs)
+        clash = [written[r] for r in (*statement.defs, *statement.uses) if r in written]
+        clash += [read[r] for r in statement.defs if r in read]
         if clash:
-            return f"cannot pass s{number}, which shares {min(clash)}"
+            text = f"s{number} reads a result of the cut inside its gap and cannot pass s{clash[0]}"
+            return Obligation(2, False, text, (number, clash[0]))
     return None
+
+
+def _one_line(statement: Statement) -> str:
+    return " ".join(statement.text.split())[:48].rstrip(";")
 
 
 def inputs_defined(kernel: Kernel, region: Region) -> Obligation:
@@ -107,11 +128,15 @@ def inputs_defined(kernel: Kernel, region: Region) -> Obligation:
         defs = kernel.values.reaching(region.last, name)
         if not defs or moved.intersection(defs):
             return Obligation(3, False, f"{place} ({name}) has no definition before the calls", defs)
-        if not any(kernel.flow.statement_dominates(d, region.last) for d in defs) and _avoidable(kernel, set(defs), region.last):
+        if not any(kernel.flow.statement_dominates(d, region.last) for d in defs) and _avoidable(
+            kernel, set(defs), region.last
+        ):
             return Obligation(3, False, f"a path reaches the calls without {place} ({name})", defs)
         sources.update(defs)
     count = len(registers)
-    return Obligation(3, True, f"{count} fragment words, defined by {len(sources)} statements before", tuple(sorted(sources)))
+    return Obligation(
+        3, True, f"{count} fragment words, defined by {len(sources)} statements before", tuple(sorted(sources))
+    )
 
 
 def _first_use(kernel: Kernel, region: Region, operand: str, tile: int, word: int) -> tuple[int, str]:
@@ -145,16 +170,22 @@ def loads_named(kernel: Kernel, region: Region, match: LayerMatch) -> Obligation
     for number in region.gap:
         statement = kernel.body[number]
         if statement.opcode in _IMAGE_LOADS:
-            return Obligation(4, False, f"s{number} ({statement.opcode}) reads what the contract does not name", (number,))
+            return Obligation(
+                4, False, f"s{number} ({statement.opcode}) reads what the contract does not name", (number,)
+            )
         access = kernel.values.access(statement)
-        if access is None or access.kind == "store" or access.space == "param":
+        if access is None or statement.opcode in ("st", "red") or access.space == "param":
             continue
         name = _named(access, match)
         if name not in region.rule.loads:
             what = f"{name}, which the cut does not name" if name else "an address the contract does not name"
             return Obligation(4, False, f"s{number} loads from {what}", (number,))
         found.append(number)
-    detail = f"{spans(found)} load {', '.join(region.rule.loads)}" if found else "no loads between the first and the last mma"
+    detail = (
+        f"{spans(found)} load {', '.join(region.rule.loads)}"
+        if found
+        else "no loads between the first and the last mma"
+    )
     return Obligation(4, True, detail, tuple(found))
 
 
@@ -208,7 +239,9 @@ def scratch_dead(kernel: Kernel, region: Region, variable: str | None, rule: Cut
         return Obligation(6, False, f"{spans(after)} follows the body without a barrier", tuple(after))
     before = sorted(n for n, t in use.touches.items() if t.reads and n < region.first)
     last = f"last read by s{before[-1]}" if before else "never read before"
-    return Obligation(6, True, f"{rule.lend_bytes} bytes of {rule.lend_array}, {last}, none read after", tuple(before[-1:]))
+    return Obligation(
+        6, True, f"{rule.lend_bytes} bytes of {rule.lend_array}, {last}, none read after", tuple(before[-1:])
+    )
 
 
 def _is_over(kernel: Kernel, region: Region, touch: Touch) -> bool:
@@ -233,5 +266,7 @@ def phases_equal(match: LayerMatch) -> Obligation:
     total = sum(len(row.found.phase.mmas) for row in match.rows if row.found is not None)
     if difference is not None:
         return Obligation(7, False, difference)
-    ends = tuple(n for row in match.rows if row.found is not None for n in (row.found.phase.first, row.found.phase.last))
+    ends = tuple(
+        n for row in match.rows if row.found is not None for n in (row.found.phase.first, row.found.phase.last)
+    )
     return Obligation(7, True, f"{len(match.rows)} phases, {total} mma", (min(ends), max(ends)))

@@ -114,13 +114,33 @@ def find_region(kernel: Kernel, rule: CutRule, phase: Phase) -> Region:
     inside = set(members)
     gap = tuple(n for n in range(members[0], members[-1]) if n not in inside)
     tainted = set(inside)
-    moved = []
-    for number in gap:
-        statement = kernel.body[number]
-        if any(tainted.intersection(kernel.values.reaching(number, register)) for register in statement.uses):
-            tainted.add(number)
-            moved.append(number)
+    moved: list[int] = []
+    for unit in _units(kernel, gap):
+        statements = [kernel.body[n] for n in unit]
+        if any(tainted.intersection(kernel.values.reaching(s.number, r)) for s in statements for r in s.uses):
+            tainted.update(unit)
+            moved += unit
     return Region(rule, phase, members, gap, tuple(moved))
+
+
+def scope_of(statement: Statement) -> str | None:
+    """The scope whose registers a statement uses (`3` of `low@3`): such statements can only move together."""
+    names = (*statement.defs, *statement.uses)
+    return next((name.partition("@")[2] for name in names if "@" in name), None)
+
+
+def _units(kernel: Kernel, gap: Sequence[int]) -> list[list[int]]:
+    """Gap statements, those of one scope taken together."""
+    units: list[list[int]] = []
+    previous: str | None = None
+    for number in gap:
+        scope = scope_of(kernel.body[number])
+        if scope is not None and scope == previous:
+            units[-1].append(number)
+        else:
+            units.append([number])
+        previous = scope
+    return units
 
 
 def fragment_register(kernel: Kernel, number: int, operand: int, word: int) -> str:
@@ -165,7 +185,9 @@ def build_calls(kernel: Kernel, region: Region) -> tuple[Call, ...]:
     return tuple(calls)
 
 
-def _argument(role: str, registers: dict[tuple[str, int, int, int], str | None], tiles: range, phase: Phase) -> list[str]:
+def _argument(
+    role: str, registers: dict[tuple[str, int, int, int], str | None], tiles: range, phase: Phase
+) -> list[str]:
     if role == "a":
         return [registers["a", m, 0, i] or "" for m in tiles for i in range(4)]
     if role == "b":
@@ -193,9 +215,16 @@ def outside_readers(kernel: Kernel, region: Region, number: int, register: str) 
 
 
 def is_consumer(statement: Statement, kinds: Sequence[str]) -> bool:
-    """May this statement be moved as a consumer of the accumulators: for "pack", conversions to e4m3, copies and mma."""
-    if statement.guard is not None or "pack" not in kinds:
-        return False
-    if statement.opcode == "cvt":
-        return "e4m3x2" in statement.modifiers
-    return statement.opcode in ("mov", "mma") and statement.known
+    """May this gap statement read an accumulator: for "pack", conversions to e4m3."""
+    return "pack" in kinds and statement.opcode == "cvt" and "e4m3x2" in statement.modifiers
+
+
+_PURE = frozenset(
+    "mov cvt mma movmatrix shfl prmt selp setp slct add sub mul mad fma neg abs min max rcp rsqrt sqrt ex2 lg2 div tanh "
+    "and or xor not shl shr bfe bfi lop3 shf popc clz brev cvta".split()
+)
+
+
+def is_pure(statement: Statement) -> bool:
+    """A known, unconditional instruction that only computes registers from registers."""
+    return statement.known and statement.guard is None and statement.opcode in _PURE

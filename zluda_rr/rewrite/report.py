@@ -87,7 +87,13 @@ def phase_table(rows: Sequence[tuple[int, Row | None, str]]) -> list[str]:
         sources = (short(row.a), short(row.b), short(row.c))
         cells.append((f"{index}{mark}", where, str(len(phase.mmas)), shape, *sources, _bytes(row)))
     widths = [max(len(line[i]) for line in cells) for i in range(8)]
-    lines = ["  ".join(text.rjust(w) if i in (0, 2) else text.ljust(w) for i, (text, w) in enumerate(zip(line, widths, strict=True))) for line in cells]
+    lines = [
+        "  ".join(
+            text.rjust(w) if i in (0, 2) else text.ljust(w)
+            for i, (text, w) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in cells
+    ]
     return [line.rstrip()[:WIDTH] for line in lines]
 
 

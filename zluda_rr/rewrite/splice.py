@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 from zluda_rr.ptx import Module, add_module_item, edit_function
 
 from .contract import CutRule
 from .match import Kernel
-from .plan import Call, CutPlan
+from .plan import Call, CutPlan, scope_of
 
 _TEMPORARIES = ("%zrr_base", "%zrr_lane", "%zrr_image")
 
@@ -42,8 +43,21 @@ def cut_text(kernel: Kernel, plan: CutPlan, every_output: bool) -> str:
     for number, call in enumerate(plan.calls, 1):
         lines.append(f"\t// zluda-rr: {name}, call {number} of {len(plan.calls)}")
         lines += _call(plan, call, every_output)
-    lines += [f"\t{' '.join(kernel.body[n].text.split())}" for n in plan.moved]
+    lines += _moved(kernel, plan)
     return "\n".join(lines) + "\n"
+
+
+def _moved(kernel: Kernel, plan: CutPlan) -> Iterable[str]:
+    """The statements behind the calls, in their old order; each scope is opened again with the registers it declared."""
+    for scope, numbers in groupby(plan.moved, key=lambda n: scope_of(kernel.body[n])):
+        statements = [kernel.body[n] for n in numbers]
+        if scope is not None:
+            names = dict.fromkeys(r for s in statements for r in (*s.defs, *s.uses) if r.endswith(f"@{scope}"))
+            yield "\t{"
+            yield from (f"\t.reg .{kernel.body.registers[name]} {name.partition('@')[0]};" for name in names)
+        yield from (f"\t{' '.join(statement.text.split())}" for statement in statements)
+        if scope is not None:
+            yield "\t}"
 
 
 def _call(plan: CutPlan, call: Call, every_output: bool) -> Iterable[str]:
