@@ -35,19 +35,20 @@ REGIONS = (
 KERNEL = """
 #include "{source}"
 extern "C" __attribute__((global, amdgpu_flat_work_group_size(32, 32), amdgpu_waves_per_eu(8, 16)))
-void probe(const uint32_t* in, uint32_t* out, uint64_t w, uint64_t arena, uint64_t planes, uint32_t ex, uint32_t ey,
+void probe(uint64_t in, uint64_t out, uint64_t w, uint64_t arena, uint64_t planes, uint32_t ex, uint32_t ey,
            uint32_t sx, uint32_t sy) {{
     static __attribute__((shared)) uint32_t shared_bytes[800];
     const uint32_t lds = (uint32_t)(ZRR_LDS uint32_t*)shared_bytes, l = zrr::lane_id();
     const uint32_t bx = __builtin_amdgcn_workgroup_id_x(), by = __builtin_amdgcn_workgroup_id_y();
     const uint32_t block = by * ((ex + sx + 7) / 8) + bx;
+    const zrr::gptr source = zrr::global_pointer(in) + 3072 * block, target = zrr::global_pointer(out) + 2048 * block;
     uint32_t a[24];
-    for (int i = 0; i < 24; ++i) a[i] = in[768 * block + 32 * i + l];
+    for (int i = 0; i < 24; ++i) a[i] = *zrr::global_at<uint32_t>(source + 128 * i, 4 * l);
     const uint32_t at = {body}(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13],
-                               a[14], a[15], a[16], a[17], a[18], a[19], a[20], a[21], a[22], a[23], in[0], in[1],
-                               in[2], in[3], w, arena, planes, ex, ey, 8 * bx - sx, 8 * by - sy, lds);
+                               a[14], a[15], a[16], a[17], a[18], a[19], a[20], a[21], a[22], a[23], 0, 0, 0, 0, w, arena, planes, ex, ey, 8 * bx - sx, 8 * by - sy, lds);
     zrr::lds_order();
-    for (int i = 0; i < 16; ++i) out[512 * block + 32 * i + l] = *zrr::lds_at<uint32_t>(at + 4 * l, 128 * i);
+    for (int i = 0; i < 16; ++i)
+        *zrr::global_at<uint32_t>(target + 128 * i, 4 * l) = *zrr::lds_at<uint32_t>(at + 4 * l, 128 * i);
 }}
 """
 
