@@ -12,7 +12,7 @@ from zluda_rr.emulate.memory import MemoryFault
 from zluda_rr.emulate.ptx.compiler import Compiler, Op, Reader
 from zluda_rr.emulate.ptx.integer import Handler
 from zluda_rr.emulate.ptx.kinds import DTYPES, Array, Mask, Spec
-from zluda_rr.emulate.ptx.machine import Machine
+from zluda_rr.emulate.ptx.machine import Machine, out_of_range
 from zluda_rr.emulate.ptx.problem import Unsupported
 from zluda_rr.ptx import Address, Operand, Register, Statement, Symbol, Vector
 
@@ -79,7 +79,7 @@ def addresses(compiler: Compiler, operand: Operand) -> tuple[str | None, Reader]
         offset = DTYPES[f"u{width}"].type(operand.offset & ((1 << int(width)) - 1))
         return None, lambda r: (read(r) + offset).astype(np.uint64)
     space, address = compiler.symbol(operand.base) if isinstance(operand.base, Symbol) else (None, 0)
-    slot = compiler.constant(np.uint64(address + operand.offset))
+    slot = compiler.constant(np.uint64((address + operand.offset) & ((1 << 64) - 1)))
     return space, lambda r: r[slot]
 
 
@@ -116,7 +116,7 @@ def fetch(machine: Machine, space: str, where: NDArray[np.uint64], nbytes: int, 
     if space != "param":
         return machine.load(space, where, nbytes, mask)
     chosen = where.reshape(-1) if mask is None else where[mask]
-    beyond = chosen + np.uint64(nbytes) > np.uint64(len(machine.params))
+    beyond = out_of_range(chosen, nbytes, len(machine.params))
     if beyond.any():
         raise MemoryFault(
             f"{nbytes}-byte load at offset {int(chosen[beyond][0])} of a parameter block of {len(machine.params)} bytes"

@@ -76,7 +76,8 @@ class Machine:
     live: Mask
     model: str
     externs: Mapping[str, Extern]
-    shared_limit: int
+    shared_limit: int  # bytes in use; the arrays are padded
+    local_limit: int
     full: Mask = field(init=False)
     blank: list[Array] = field(init=False)
     captured: dict[int, tuple[Array, ...]] = field(default_factory=dict)
@@ -127,10 +128,10 @@ class Machine:
             flat, limit = self.shared.reshape(-1), self.shared_limit
             rows = np.broadcast_to(self.shared_rows(), self.shape)
         else:
-            flat, limit = self.local.reshape(-1), self.local.shape[1]
-            rows = np.arange(self.shape[0] * LANES, dtype=np.int64).reshape(self.shape) * limit
+            flat, limit = self.local.reshape(-1), self.local_limit
+            rows = np.arange(self.shape[0] * LANES, dtype=np.int64).reshape(self.shape) * self.local.shape[1]
         where = _select(addresses, mask)
-        beyond = where + np.uint64(nbytes) > np.uint64(limit)
+        beyond = out_of_range(where, nbytes, limit)
         if beyond.any():
             address = int(where[beyond][0])
             raise MemoryFault(f"{nbytes}-byte access at {address:#x} of {space} memory, which has {limit} bytes")
@@ -173,6 +174,13 @@ class Machine:
 
 def _select(values: Array, mask: Mask | None) -> Array:
     return values.reshape(-1) if mask is None else values[mask]
+
+
+def out_of_range(addresses: NDArray[np.uint64], nbytes: int, limit: int) -> Mask:
+    """Which accesses do not lie inside [0, limit); no sum that could wrap."""
+    if nbytes > limit:
+        return np.ones(addresses.shape, dtype=np.bool_)
+    return addresses > np.uint64(limit - nbytes)
 
 
 def _check_alignment(addresses: NDArray[np.uint64], nbytes: int) -> None:

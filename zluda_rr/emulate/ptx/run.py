@@ -137,6 +137,7 @@ def _machine(
         model=model,
         externs=externs,
         shared_limit=shared_bytes,
+        local_limit=layout.local_bytes,
     )
 
 

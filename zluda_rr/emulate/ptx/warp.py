@@ -196,8 +196,27 @@ def matrix_multiply(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
     return execute
 
 
+def synchronise_warp(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
+    """bar.warp.sync: accesses are in order already, so only its conditions are checked."""
+    if spec.flags != {"warp", "sync"} or spec.types:
+        raise Unsupported("this form of bar")
+    (operand,) = statement.operands
+    read = compiler.reader(operand, "b32")
+
+    def execute(machine: Machine, mask: Mask | None) -> None:
+        members = read(machine.r)
+        active = _members(machine, members, mask)
+        for lane in range(LANES):  # each executing lane waits for the live lanes of its own mask
+            waits = active[:, lane : lane + 1] & ((members[:, lane : lane + 1] & _BITS) != 0) & machine.live
+            if (waits & ~active).any():
+                raise ExecutionFault("bar.warp.sync waits for a lane that is elsewhere")
+
+    return execute
+
+
 HANDLERS: Mapping[str, Handler] = MappingProxyType(
     {
+        **dict.fromkeys(("bar", "barrier"), synchronise_warp),
         "shfl": shuffle,
         "vote": vote,
         "activemask": active_mask,
