@@ -260,7 +260,7 @@ def test_7_parameter_block(enc0_text: str, contract: LayerContract) -> None:
 
 def test_unknown_entry_is_a_user_error(enc0_text: str, contract: LayerContract) -> None:
     module = parse(enc0_text.replace("cuda_dldn_engine_swin_enc0_kernel", "another_kernel"))
-    with pytest.raises(UserError, match="no entry cuda_dldn_engine_swin_enc0_kernel.*another_kernel"):
+    with pytest.raises(UserError, match=r"no entry cuda_dldn_engine_swin_enc0_kernel.*another_kernel"):
         rewrite_module(module, contract, ("phase8",))
 
 

@@ -64,8 +64,8 @@ def shuffle(
 ) -> Module:
     """Reorder independent statements of each basic block at random.
 
-    Registers keep their read-after-write, write-after-read and write-after-write order, stores keep their place among all
-    memory instructions, and nothing crosses a branch, a label or a barrier.
+    Registers keep their read-after-write, write-after-read and write-after-write order, stores keep their place
+    among all memory instructions, and nothing crosses a branch, a label or a barrier.
     """
     function = module.function(entry)
     assert function is not None

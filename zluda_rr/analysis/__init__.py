@@ -1,4 +1,6 @@
-"""Analyses of a kernel's PTX: values and addresses, mma phases with their true shapes, operand sources, shared memory."""
+"""Analyses of a kernel's PTX: values and addresses, mma phases with their true shapes, operand sources, shared
+memory.
+"""
 
 from .lanes import Atom, Form, describe
 from .operands import Cell, Operands, Row

@@ -1,8 +1,9 @@
 """Values as a warp sees them: one number per lane plus multiples of unknowns.
 
-A `Form` stands for `lanes[l] + sum(coefficient * atom)` modulo 2**bits in lane l. Whatever depends on the lane index and on
-constants only is computed exactly for all 32 lanes, so `(laneid << 2) & 12` followed by a conversion and the conversion
-followed by the mask are the same value without any rewriting of expressions. Everything else stays a sum of atoms.
+A `Form` stands for `lanes[l] + sum(coefficient * atom)` modulo 2**bits in lane l. Whatever depends on the lane
+index and on constants only is computed exactly for all 32 lanes, so `(laneid << 2) & 12` followed by a conversion
+and the conversion followed by the mask are the same value without any rewriting of expressions. Everything else
+stays a sum of atoms.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ LANES = 32
 class Atom(NamedTuple):
     """An unknown that is the same wherever it appears.
 
-    `kind` is "parameter" (value loaded from byte `number` of the kernel's parameters), "block" (address of parameter `name`),
-    "shared" / "variable" (address of a variable), "special" (special register), "value" (result `name` of statement `number`),
-    "extended" (a 32-bit sum widened to 64 bits; `number` identifies the sum).
+    `kind` is "parameter" (value loaded from byte `number` of the kernel's parameters), "block" (address of
+    parameter `name`), "shared" / "variable" (address of a variable), "special" (special register), "value" (result
+    `name` of statement `number`), "extended" (a 32-bit sum widened to 64 bits; `number` identifies the sum).
     """
 
     kind: str

@@ -1,8 +1,9 @@
 """Recovers the sources of a phase's operands, and with them what each tile of the phase is called.
 
-A phase's grid numbers its tiles in the order in which they appear, which another compiler may change. Their true numbers follow
-from what the fragments hold: n-tiles from weight addresses, m-tiles from the rows of the accumulators or shared bytes that A
-was made of. Phases must be added in program order, because later ones refer to the cells of earlier ones.
+A phase's grid numbers its tiles in the order in which they appear, which another compiler may change. Their true
+numbers follow from what the fragments hold: n-tiles from weight addresses, m-tiles from the rows of the
+accumulators or shared bytes that A was made of. Phases must be added in program order, because later ones refer to
+the cells of earlier ones.
 """
 
 from __future__ import annotations
@@ -140,7 +141,8 @@ class Operands:
 
     def _derived_from(self, infos: Iterable[Summary]) -> tuple[str, int | str]:
         """(kind, producing phase), or ("", reason)."""
-        kinds, phases = set(), set()
+        kinds: set[str] = set()
+        phases: set[int] = set()
         for info in infos:
             cells = self.cells(info.direct)
             if not cells or any(isinstance(cell, Leaf) for cell in cells):
@@ -354,7 +356,9 @@ class Operands:
 
 
 def _kind(info: Summary) -> str:
-    """What a word is, by everything that happens on the way from the accumulators to it; mixed conversions have no name."""
+    """What a word is, by everything that happens on the way from the accumulators to it; mixed conversions have no
+    name.
+    """
     direct, plain = info.direct_ops, op.E4M3
     if info.ops & op.OTHER:
         return "unknown operations"

@@ -1,9 +1,10 @@
 """Where a value comes from: which accumulators and loaded words it depends on, and through which kinds of operation.
 
-One forward pass over a body gives every definition a `Summary` of bit sets over `Leaf`s. Accumulators (results of an mma) and
-words loaded from memory are leaves; nothing behind them is followed. `direct` leaves reach the value without passing a
-reciprocal or a reciprocal square root: of a normalised value `x * (1/norm(row))` the direct accumulator is x alone, while `full`
-holds the whole row. This tells the operand of a norm or a softmax from what it was reduced with.
+One forward pass over a body gives every definition a `Summary` of bit sets over `Leaf`s. Accumulators (results of
+an mma) and words loaded from memory are leaves; nothing behind them is followed. `direct` leaves reach the value
+without passing a reciprocal or a reciprocal square root: of a normalised value `x * (1/norm(row))` the direct
+accumulator is x alone, while `full` holds the whole row. This tells the operand of a norm or a softmax from what it
+was reduced with.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """mma fragments and phases.
 
-A phase is one matrix product: the mma instructions whose accumulator chains, A fragments and B fragments form a full grid.
-`k_steps` is the length of the chains (C of an mma is D of the one before), `m_tiles` and `n_tiles` are the distinct A and B
-fragments divided by it. Counting fragments alone gives wrong shapes wherever K > 32 (seed 001 §2.1).
+A phase is one matrix product: the mma instructions whose accumulator chains, A fragments and B fragments form a
+full grid. `k_steps` is the length of the chains (C of an mma is D of the one before), `m_tiles` and `n_tiles` are
+the distinct A and B fragments divided by it. Counting fragments alone gives wrong shapes wherever K > 32 (seed 001
+§2.1).
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Mma:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A product. `chains[m, n]` are the mma of one 16x8 tile in k order; empty where `problem` says why there is no grid."""
+    """A product. `chains[m, n]` are the mma of one 16x8 tile in k order; empty where `problem` says why there is no
+    grid.
+    """
 
     index: int
     mmas: tuple[Mma, ...]
@@ -87,9 +90,9 @@ def collect_mma(body: Body, values: Values) -> tuple[Mma, ...]:
         d, a, b, c = (_words(operand) for operand in statement.operands[:4])
         number = statement.number
         supported = tuple(m for m in statement.modifiers if m not in ("sync", "aligned")) == MMA_FORM
-        reads = [tuple(values.value(number, r) for r in part) for part in (a, b, c)]
+        read_a, read_b, read_c = (tuple(values.value(number, r) for r in part) for part in (a, b, c))
         writes = tuple(Value(r, (number,)) for r in d)
-        found.append(Mma(number, *reads, writes, supported and statement.guard is None))
+        found.append(Mma(number, read_a, read_b, read_c, writes, supported and statement.guard is None))
     return tuple(found)
 
 
@@ -152,7 +155,9 @@ def _grid(chains: Sequence[tuple[Mma, ...]]) -> tuple[Grid, int, int, str | None
 
 
 def group_adjacent(body: Body, mmas: Sequence[Mma]) -> tuple[Phase, ...]:
-    """Phases without a contract: maximal runs of adjacent mma, joined where only the union of neighbours is a product."""
+    """Phases without a contract: maximal runs of adjacent mma, joined where only the union of neighbours is a
+    product.
+    """
     runs: list[list[Mma]] = []
     for mma in mmas:
         if runs and _adjacent(body, runs[-1][-1].statement, mma.statement):

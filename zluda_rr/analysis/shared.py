@@ -1,7 +1,7 @@
 """Who touches a shared array, and which of its bytes are alive at a point.
 
-An access counts for every array whose bytes it might touch: one with a known root for that root only, one through an address
-that could not be resolved for all arrays. Bytes are bits of an integer, bit i = byte i of the array.
+An access counts for every array whose bytes it might touch: one with a known root for that root only, one through
+an address that could not be resolved for all arrays. Bytes are bits of an integer, bit i = byte i of the array.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """What a phase's operands are made of: the descriptors that reports print and contracts state.
 
 All offsets are bytes in the weight image. `weights`: 512-byte tiles of 16 columns x 32 k, a lane reads 16 bytes at
-`at + 512*tile + 16*lane`, word v holds n-tile `2*T + (v >> 1)`, register `v & 1`; with order "k-inner" tile = k_steps*T + step,
-with "n-inner" tile = n_pairs*step + T (T = 16-column group). `columns`: one f16 per column at `at + 2*column`. `bias`: a 64 x 96
-score table, `at + 512*(m_tiles*(n >> 1) + m) + 16*lane + 8*(n & 1) + 4*half` (seed 001 E4).
+`at + 512*tile + 16*lane`, word v holds n-tile `2*T + (v >> 1)`, register `v & 1`; with order "k-inner" tile =
+k_steps*T + step, with "n-inner" tile = n_pairs*step + T (T = 16-column group). `columns`: one f16 per column at `at
++ 2*column`. `bias`: a 64 x 96 score table, `at + 512*(m_tiles*(n >> 1) + m) + 16*lane + 8*(n & 1) + 4*half` (seed
+001 E4).
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class Shared:
 class Derived:
     """Requantised words computed from an earlier phase's accumulators.
 
-    `kind`: "pack", "relu-pack", "activation" (elementwise before the pack), "norm" (`gain` = its table), "softmax", "transpose"
-    (movmatrix before the pack), "merge" (words exchanged between lanes).
+    `kind`: "pack", "relu-pack", "activation" (elementwise before the pack), "norm" (`gain` = its table), "softmax",
+    "transpose" (movmatrix before the pack), "merge" (words exchanged between lanes).
     """
 
     kind: str

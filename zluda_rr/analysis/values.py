@@ -1,14 +1,27 @@
 """Symbolic values of registers, and the addresses of memory instructions.
 
-`Values` evaluates on demand, through `DefUse`, whatever integer arithmetic leads to an address or a constant operand. A register
-with several reaching definitions has a value only where all of them agree; anything else is an unknown of its own.
+`Values` evaluates on demand, through `DefUse`, whatever integer arithmetic leads to an address or a constant
+operand. A register with several reaching definitions has a value only where all of them agree; anything else is an
+unknown of its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zluda_rr.ptx import Address, Body, DefUse, Immediate, Operand, Register, Statement, Symbol, Vector, type_bytes
+from zluda_rr.ptx import (
+    Address,
+    Body,
+    DefUse,
+    Immediate,
+    Operand,
+    Param,
+    Register,
+    Statement,
+    Symbol,
+    Vector,
+    type_bytes,
+)
 
 from . import lanes
 from .arithmetic import compute, supported
@@ -235,7 +248,7 @@ class Values:
 
     def _parameter_load(self, statement: Statement, register: str, width: int) -> Form | None:
         target, place = statement.operands
-        if not isinstance(place, Address) or not (space_of(statement) in ("param", "generic")):
+        if not isinstance(place, Address) or space_of(statement) not in ("param", "generic"):
             return None
         address = self.address(statement.number, place)
         if [name.kind for name, _ in address.terms] != ["block"] or address.step() != 0:
@@ -247,8 +260,7 @@ class Values:
         )
         size = element_bytes(statement)
         offset = address.signed()[0] + size * names.index(register)
-        loaded = lanes.atom(Atom("parameter", f"u{8 * size}", offset), width)
-        return loaded
+        return lanes.atom(Atom("parameter", f"u{8 * size}", offset), width)
 
     # ------------------------------------------------------------------------------------------------- memory
 
@@ -296,9 +308,10 @@ def element_count(statement: Statement) -> int:
     return int(vector[1:])
 
 
-def _parameter_offsets(body: Body) -> list[tuple[object, int]]:
+def _parameter_offsets(body: Body) -> list[tuple[Param, int]]:
     """(parameter, byte offset in the parameter block) of an entry."""
-    placed, offset = [], 0
+    placed: list[tuple[Param, int]] = []
+    offset = 0
     for parameter in body.function.params:
         align = parameter.align or type_bytes(parameter.type)
         offset = -(-offset // align) * align

@@ -13,10 +13,8 @@ from .contract import (
     SharedArray,
     Surface,
     WeightRegion,
-    load_contract,
-    load_contracts,
-    read_contract,
 )
+from .contract_reader import load_contract, load_contracts, read_contract
 from .driver import RewriteResult, examine_cut, instrument_phases, match_entry, rewrite_module
 from .inspect import inspect_json, inspect_text
 from .match import Kernel, LayerMatch, RowMatch, analyse, match_layer

@@ -1,8 +1,8 @@
 """Instrumentation for `verify`: every phase's accumulators, stored to a buffer at the end of the phase.
 
-The kernel gets a second parameter, `.param .u64 zrr_capture`, at the next multiple of 8 after the first. Lane l of block b writes
-word w of a phase at `capture + b*stride + offset(phase) + 4*(32*w + l)` bytes, b = ctaid.y*nctaid.x + ctaid.x, and
-`w = (2*m + half)*n_tiles + n`: the same order whether the phase was replaced or not.
+The kernel gets a second parameter, `.param .u64 zrr_capture`, at the next multiple of 8 after the first. Lane l of
+block b writes word w of a phase at `capture + b*stride + offset(phase) + 4*(32*w + l)` bytes, b = ctaid.y*nctaid.x
++ ctaid.x, and `w = (2*m + half)*n_tiles + n`: the same order whether the phase was replaced or not.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from .splice import apply_splice, cut_edits
 class RewriteResult:
     """A rewritten module and what was proved. When a cut is refused, `module` is the original and `plans` is empty.
 
-    `region` spans the original statements that were replaced, (0, 0) for none; after its last statement nothing changes.
-    `capture` is set where the accumulators are stored for `verify`.
+    `region` spans the original statements that were replaced, (0, 0) for none; after its last statement nothing
+    changes. `capture` is set where the accumulators are stored for `verify`.
     """
 
     module: Module

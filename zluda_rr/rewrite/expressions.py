@@ -7,7 +7,9 @@ from collections.abc import Mapping
 
 
 def evaluate(text: str, names: Mapping[str, int]) -> int:
-    """Value of an expression such as `ceil((ex + sx) / 8)`. ValueError for anything else, KeyError for an unknown name."""
+    """Value of an expression such as `ceil((ex + sx) / 8)`. ValueError for anything else, KeyError for an unknown
+    name.
+    """
     return _value(ast.parse(text, mode="eval").body, names)
 
 

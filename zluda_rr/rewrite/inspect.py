@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from zluda_rr.analysis import Operands, Row, group_adjacent
 from zluda_rr.ptx import Function, Module, parse
 
-from .contract import LayerContract, load_contracts
+from .contract import LayerContract
+from .contract_reader import load_contracts
 from .driver import examine_cut
 from .match import LayerMatch, analyse, match_layer
 from .report import SCHEMA, CutReport, Json, layer_json, layer_text, phase_json, phase_table

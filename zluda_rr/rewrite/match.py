@@ -1,7 +1,8 @@
 """Recognises a layer in a kernel: every mma is assigned to the phase of the contract that its operands belong to.
 
-The assignment looks at what an mma reads (weight bytes, seeds, earlier accumulators), never at where it stands, so phases whose
-instructions another compiler interleaves are still told apart. A kernel matches when every recovered row equals the contract's.
+The assignment looks at what an mma reads (weight bytes, seeds, earlier accumulators), never at where it stands, so
+phases whose instructions another compiler interleaves are still told apart. A kernel matches when every recovered
+row equals the contract's.
 """
 
 from __future__ import annotations
@@ -202,9 +203,9 @@ def _by_producer(mma: Mma, origins: Origins, contract: LayerContract, phase_of: 
         direct |= origins.of(value).direct
     producers = {phase_of.get(leaf.statement, 0) for leaf in _accumulators(origins, direct)}
     for row in contract.phases:
-        if isinstance(row.b, Derived) and not isinstance(row.c, Bias) and isinstance(row.a, Derived):
-            if producers == {row.a.phase}:
-                return row.index
+        from_registers = isinstance(row.b, Derived) and not isinstance(row.c, Bias)
+        if from_registers and isinstance(row.a, Derived) and producers == {row.a.phase}:
+            return row.index
     return f"A is made of D{', D'.join(map(str, sorted(producers)))}" if producers else "A comes from no phase"
 
 

@@ -58,7 +58,9 @@ def single_entry(kernel: Kernel, region: Region) -> Obligation:
 
 
 def outputs_returned(kernel: Kernel, region: Region) -> Obligation:
-    """2: accumulators read outside are returned; readers in the gap are moved behind the calls where that is harmless."""
+    """2: accumulators read outside are returned; readers in the gap are moved behind the calls where that is
+    harmless.
+    """
     final = {chain[-1].statement for chain in region.phase.chains.values()}
     readers: set[int] = set()
     for number in region.members:

@@ -1,8 +1,8 @@
 """What a cut replaces: the region, the values that cross its border, and the calls that take its place.
 
-A cut of one phase removes exactly the mma of that phase. Everything between the first and the last of them (the *gap*) stays where
-it is, except statements that read an accumulator there; those are moved behind the calls when that is proved harmless. The
-calls stand where the last mma stood, so every operand exists by then.
+A cut of one phase removes exactly the mma of that phase. Everything between the first and the last of them (the
+*gap*) stays where it is, except statements that read an accumulator there; those are moved behind the calls when
+that is proved harmless. The calls stand where the last mma stood, so every operand exists by then.
 """
 
 from __future__ import annotations
@@ -220,8 +220,47 @@ def is_consumer(statement: Statement, kinds: Sequence[str]) -> bool:
 
 
 _PURE = frozenset(
-    "mov cvt mma movmatrix shfl prmt selp setp slct add sub mul mad fma neg abs min max rcp rsqrt sqrt ex2 lg2 div tanh "
-    "and or xor not shl shr bfe bfi lop3 shf popc clz brev cvta".split()
+    (
+        "mov",
+        "cvt",
+        "mma",
+        "movmatrix",
+        "shfl",
+        "prmt",
+        "selp",
+        "setp",
+        "slct",
+        "add",
+        "sub",
+        "mul",
+        "mad",
+        "fma",
+        "neg",
+        "abs",
+        "min",
+        "max",
+        "rcp",
+        "rsqrt",
+        "sqrt",
+        "ex2",
+        "lg2",
+        "div",
+        "tanh",
+        "and",
+        "or",
+        "xor",
+        "not",
+        "shl",
+        "shr",
+        "bfe",
+        "bfi",
+        "lop3",
+        "shf",
+        "popc",
+        "clz",
+        "brev",
+        "cvta",
+    )
 )
 
 

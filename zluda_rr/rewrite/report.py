@@ -1,4 +1,6 @@
-"""What `inspect` and `rewrite` print: the entry, the phases table, the cuts with their obligations; as text and as JSON."""
+"""What `inspect` and `rewrite` print: the entry, the phases table, the cuts with their obligations; as text and as
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,13 @@ class CutReport:
 
     @property
     def refused(self) -> str | None:
-        """`cut phase8 refused: obligation 2 (…): …` with the first failed obligation. Number 7 is examined first, since the
+        """`cut phase8 refused: obligation 2 (…): …` with the first failed obligation. Number 7 is examined first,
+        since the
         others are about phases it has recovered."""
         order = sorted(self.obligations, key=lambda o: (o.number != 7, o.number))
-        for obligation in order:
-            if obligation.holds is False:
-                return f"cut {self.rule.name} refused: obligation {obligation.number} ({obligation.title}): {obligation.detail}"
+        for failed in order:
+            if failed.holds is False:
+                return f"cut {self.rule.name} refused: obligation {failed.number} ({failed.title}): {failed.detail}"
         return None
 
 
@@ -44,8 +47,7 @@ def layer_text(match: LayerMatch, reports: Sequence[CutReport]) -> str:
     lines = [
         *_clip(f"entry     {kernel.function.name}"),
         f"layer     {contract.layer}: {_verdict(match)}",
-        f"size      {len(kernel.body.statements)} statements, {len(kernel.mmas)} mma, parameters {contract.parameter_bytes} bytes,"
-        f" weight image {contract.weights_bytes} bytes",
+        f"size      {_size(match)}",
         "",
         *phase_table([_of_row(row) for row in match.rows]),
     ]
@@ -54,6 +56,12 @@ def layer_text(match: LayerMatch, reports: Sequence[CutReport]) -> str:
     for report in reports:
         lines += ["", *cut_lines(report)]
     return "\n".join(lines) + "\n"
+
+
+def _size(match: LayerMatch) -> str:
+    kernel, contract = match.kernel, match.contract
+    counts = f"{len(kernel.body.statements)} statements, {len(kernel.mmas)} mma"
+    return f"{counts}, parameters {contract.parameter_bytes} bytes, weight image {contract.weights_bytes} bytes"
 
 
 def _verdict(match: LayerMatch) -> str:
@@ -75,7 +83,9 @@ def _of_row(row: RowMatch) -> tuple[int, Row | None, str]:
 
 
 def phase_table(rows: Sequence[tuple[int, Row | None, str]]) -> list[str]:
-    """The phases table: index, statements, mma, M x N x K, A, B and C source, weight bytes. `!` marks a differing row."""
+    """The phases table: index, statements, mma, M x N x K, A, B and C source, weight bytes. `!` marks a differing
+    row.
+    """
     cells = [("#", "statements", "mma", "MxNxK", "A", "B", "C", "weight bytes")]
     for index, row, mark in rows:
         if row is None:

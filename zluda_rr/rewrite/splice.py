@@ -1,7 +1,8 @@
 """The PTX text of a cut: calls of the body, reloads of what it returns, and the edit that puts them in place.
 
-Body ABI (design.md §7): `call.uni (r), zrr_<body>, (p0, …)` with `.param` scalars only, one `.b32` result, the shared address of a
-lane-major image. Everything a call needs is declared in a scope of its own, so no name of the kernel can clash.
+Body ABI (design.md §7): `call.uni (r), zrr_<body>, (p0, …)` with `.param` scalars only, one `.b32` result, the
+shared address of a lane-major image. Everything a call needs is declared in a scope of its own, so no name of the
+kernel can clash.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def cut_text(kernel: Kernel, plan: CutPlan, every_output: bool) -> str:
 
 
 def _moved(kernel: Kernel, plan: CutPlan) -> Iterable[str]:
-    """The statements behind the calls, in their old order; each scope is opened again with the registers it declared."""
+    """The statements behind the calls, in their old order; each scope is opened again with the registers it
+    declared.
+    """
     for scope, numbers in groupby(plan.moved, key=lambda n: scope_of(kernel.body[n])):
         statements = [kernel.body[n] for n in numbers]
         if scope is not None:
