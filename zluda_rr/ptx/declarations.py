@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
@@ -12,16 +11,6 @@ from lark import Token, Tree
 from .constants import integer
 from .grammar import ChunkTree
 from .nodes import Function, Param, RegDecl, Span, VarDecl
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """A name in a declaration, its element count (None for `[]`), and where the name's part ends in the chunk."""
-
-    name: str
-    count: int | None
-    init: str | None
-    end: int
 
 
 def register_declaration(tree: ChunkTree, trivia: str, text: str, span: Span) -> RegDecl:
@@ -49,8 +38,10 @@ def variable_declarations(tree: ChunkTree, trivia: str, text: str, span: Span) -
     for start, end, declarator in zip(starts, ends, _trees(tree, "declarator"), strict=True):
         part = text[start:end]
         own = part.lstrip()
-        name, count, init = _declarator(declarator)
         lead = trivia if start == 0 else part[: len(part) - len(own)]
+        name, init = str(declarator.children[0]), _init(declarator, text)
+        count = _count(declarator)
+        count = None if count is None else count * _vector(tree)
         yield VarDecl(lead, own, span, space, _type(tree), align, name, count, init, linkage)
 
 
@@ -75,20 +66,21 @@ def _param(tree: ChunkTree) -> Param:
     name = str(next(t for t in tree.children if isinstance(t, Token) and t.type in ("NAME", "REGISTER")))
     aligned = [*_trees(tree, "align"), *_trees(tree, "pointer_align")]
     align = integer(str(aligned[0].children[0])) if aligned else None
-    return Param(name, _type(tree), align, _count(tree) or 0)
+    return Param(name, _type(tree), align, (_count(tree) or 0) * _vector(tree))
 
 
-def _declarator(tree: ChunkTree) -> tuple[str, int | None, str | None]:
-    init = next((str(t)[1:].strip() for t in _tokens(tree, "INITIALISER")), None)
-    return str(tree.children[0]), _count(tree), init
+def _init(tree: ChunkTree, text: str) -> str | None:
+    """Exact text of the initialiser after its `=`."""
+    token = next(_tokens(tree, "INITIALISER"), None)
+    return None if token is None else text[(token.start_pos or 0) + 1 : token.end_pos].strip()
 
 
 def _count(tree: ChunkTree) -> int | None:
-    """Elements over all dimensions; 1 for a scalar, None when a dimension is open."""
+    """Elements over all dimensions, 1 without any, None when one is open."""
     dimensions = [d.children for d in _trees(tree, "dimension")]
     if not all(dimensions):
         return None
-    return prod(integer(str(d[0])) for d in dimensions) * _vector(tree)
+    return prod(integer(str(d[0])) for d in dimensions)
 
 
 def _vector(tree: ChunkTree) -> int:

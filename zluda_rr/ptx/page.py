@@ -11,12 +11,12 @@ _HEAD = """# PTX instructions
 
 Made from `zluda_rr/ptx/instructions.toml` by `python -m zluda_rr.ptx.page`; do not edit.
 
-The table drives the validity check, definitions and uses of registers, the PTX oracle and the lowering. An instruction that
-is not in it still parses and prints; an analysis that would have to know it says so by name. Sections are those of the
-PTX ISA manual 9.0.
+The table drives the validity check, definitions and uses of registers, the PTX oracle and the lowering. An instruction
+that is not in it still parses and prints; an analysis that would have to know it says so by name. Sections are those of
+the PTX ISA manual 9.0.
 
-`[…]` is optional, `{a b}` a choice, `.T{…}` a choice that operand types refer to. The order of modifiers in a module does
-not matter. `→` marks what an instruction writes; roles: address, coordinates, label, function, params, any.
+`[…]` is optional, `{a b}` a choice, `.T{…}` a choice that operand types refer to. The order of modifiers in a module
+does not matter. `→` marks what an instruction writes; roles: address, coordinates, label, function, params, any.
 """
 
 

@@ -137,7 +137,7 @@ class _Parser:
         start = self.position + len(trivia)
         text = self.text[start:end]
         span = self._advance(trivia, text)
-        parts = WORD.split(blank_comments(operands) if "/" in operands else operands)
+        parts = WORD.split(blank_comments(operands))
         words = tuple(parts[1::2])
         key = (opcode, "\0".join(parts[::2]), sign or "")
         shape = self.shapes.get(key)
@@ -168,9 +168,7 @@ class _Parser:
         own = chunk.rstrip()  # a line directive's pattern takes trailing blanks along
         span = self._advance(trivia, own)
         name = _directive_name(own)
-        if name == "section":
-            return Directive(trivia, own, span, name, ())
-        parts = WORD.split(own)
+        parts = WORD.split(blank_comments(own))
         key = (name, "\0".join(parts[::2]), "")
         if name not in _REPEATED or key not in self.checked:
             tree = self._tree("directive", own)
@@ -183,7 +181,7 @@ class _Parser:
         """The chunk that ends at `position`, parsed; equal texts are parsed once."""
         tree = self.trees.get(chunk)
         if tree is None:
-            tree = parse_chunk(start, chunk, self.text, self.position - len(chunk), self.filename)
+            tree = parse_chunk(start, blank_comments(chunk), self.text, self.position - len(chunk), self.filename)
             self.trees[chunk] = tree
         return tree
 

@@ -6,13 +6,17 @@ distinct shapes of them; only the shapes meet the grammar (grammar.lark).
 
 import re
 
-_COMMENT = r"//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/"
+_BLOCK_COMMENT = r"/\*(?:[^*]|\*(?!/))*\*/"
+_COMMENT = rf"//[^\n]*|{_BLOCK_COMMENT}"
 _TRIVIA = rf"((?:[ \t\r\n\f]+|{_COMMENT})*+)"
+_GAP = rf"(?:\s|{_COMMENT})*+"
 # Everything up to a terminator, comments and strings skipped as wholes. The first branch is the fast one.
 _ANY = rf"(?:[^;/\"{{}}]++|{_COMMENT}|\"[^\"\n]*\")"
 _ANY_BRACES = rf"(?:[^;/\"]++|{_COMMENT}|\"[^\"\n]*\")"
 # Directives that no semicolon ends. Their words stay on one line.
-_LINE_DIRECTIVE = r"\.loc\b[ \t\w$,+]*|\.file\b[ \t]+\d+[ \t]+\"[^\"\n]*\"(?:[ \t]*,[ \t]*\d+[ \t]*,[ \t]*\d+)?"
+_LOC = rf"\.loc\b(?:[ \t\w$,+]|{_BLOCK_COMMENT})*"
+_FILE = r"\.file\b[ \t]+\d+[ \t]+\"[^\"\n]*\"(?:[ \t]*,[ \t]*\d+[ \t]*,[ \t]*\d+)?"
+_LINE_DIRECTIVE = f"{_LOC}|{_FILE}"
 
 # Groups: 1 trivia, 2 "!" of the guard, 3 guard register, 4 opcode with modifiers, 5 operands, 6 label, 7 anything else.
 BODY_CHUNK = re.compile(
@@ -28,15 +32,14 @@ BODY_CHUNK = re.compile(
 MODULE_CHUNK = re.compile(
     rf"""{_TRIVIA}(?:
     ((?:\.(?:visible|extern|weak|common)\s+)*+\.(?:entry|func)\b{_ANY}*+;?)
-  | (\.version[ \t]+[\w.]+ | \.target[ \t]+\w+(?:\s*,\s*\w+)* | \.address_size[ \t]+\w+ | {_LINE_DIRECTIVE}
-    | \.section\s+[\w.]+\s*\{{[^}}]*\}} | \.(?:pragma|alias)\b{_ANY}*+;)
+  | (\.version[ \t]+[\w.]+ | \.target[ \t]+\w+(?:{_GAP},{_GAP}\w+)* | \.address_size[ \t]+\w+ | {_LINE_DIRECTIVE}
+    | \.section\s+[\w.]+{_GAP}\{{(?:[^}}/]++|{_COMMENT})*+\}} | \.(?:pragma|alias)\b{_ANY}*+;)
   | (\.[a-z]+{_ANY_BRACES}*+;)
     )""",
     re.VERBOSE,
 )
 
 TRIVIA = re.compile(_TRIVIA)
-COMMENT = re.compile(_COMMENT)
 
 # Registers, names and constants of an instruction's operands; what stands between them is the shape. The spelling of
 # each kind equals the grammar's terminals REGISTER, NAME and NUMBER.
@@ -48,5 +51,12 @@ WORD = re.compile(
 
 
 def blank_comments(text: str) -> str:
-    """The text with every comment replaced by as many spaces, so that offsets stay."""
-    return COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+    """The text with every comment outside strings replaced by as many spaces, so that offsets stay."""
+    return text if "/" not in text else _STRING_OR_COMMENT.sub(_blank, text)
+
+
+_STRING_OR_COMMENT = re.compile(rf'"[^"\n]*"|{_COMMENT}')
+
+
+def _blank(found: re.Match[str]) -> str:
+    return found.group() if found.group()[0] == '"' else re.sub(r"[^\n]", " ", found.group())
