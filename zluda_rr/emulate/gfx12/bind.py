@@ -62,7 +62,7 @@ class Binder(Fetch):
         if self._is_plain(letter, op) and not finish:
             out = self.machine.vgpr[op.index].view(DTYPES[letter])
             if isinstance(formula, np.ufunc):
-                self.act.append(partial(formula, *args, out))
+                self.act.append(partial(formula, *args, out=out))
             else:
                 self.act.append(_plain(formula, args, out))
             return

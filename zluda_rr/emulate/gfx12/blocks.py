@@ -31,7 +31,7 @@ class Block:
     steps: tuple[Step, ...]
     owners: tuple[Inst, ...]
     leave: Exit
-    mnemonics: Counter[str]
+    addresses: tuple[int, ...]
     executed: int = 0
     """Waves that ran it."""
 
@@ -62,12 +62,13 @@ class Compiler:
         self._blocks: dict[tuple[int, int, Variant], Block] = {}
         self._leaders = frozenset(inst.target for inst in program.values() if is_branch(inst))
 
-    def take_counts(self) -> Counter[str]:
-        """Instructions executed by mnemonic, summed over waves, since the last call."""
-        total: Counter[str] = Counter()
+    def take_counts(self) -> Counter[int]:
+        """Executions of the instruction at each address, summed over waves, since the last call."""
+        total: Counter[int] = Counter()
         for block in self._blocks.values():
-            for mnemonic, count in block.mnemonics.items():
-                total[mnemonic] += count * block.executed
+            if block.executed:
+                for address in block.addresses:
+                    total[address] += block.executed
             block.executed = 0
         return total
 
@@ -82,14 +83,14 @@ class Compiler:
     def _compile(self, address: int, mode: int, variant: Variant) -> Block:
         steps: list[Step] = []
         owners: list[Inst] = []
-        mnemonics: Counter[str] = Counter()
+        addresses: list[int] = []
         leave: Exit | None = None
         at = address
         for _ in range(_LONGEST):
             inst = self._program.get(at)
             if inst is None:
                 raise EmulationError(f"no instruction at {at:#x}")
-            mnemonics[inst.mnemonic] += 1
+            addresses.append(at)
             at = following(inst)
             if inst.mnemonic not in IGNORED:
                 binder = self._bind(inst, variant)
@@ -101,7 +102,7 @@ class Compiler:
                     break
             if at in self._leaders:
                 break
-        return Block(tuple(steps), tuple(owners), leave or _fall_through(at, mode), mnemonics)
+        return Block(tuple(steps), tuple(owners), leave or _fall_through(at, mode), tuple(addresses))
 
     def _bind(self, inst: Inst, variant: Variant) -> Binder:
         try:

@@ -60,7 +60,8 @@ def bitfield_u32(x: Array, offset: Array, width: Array) -> Array:
 def bitfield_i32(x: Array, offset: Array, width: Array) -> Array:
     """v_bfe_i32: as `bitfield_u32`, sign extended from the field's top bit."""
     width = width & _U32(31)
-    field = bitfield_u32(x.view(np.uint32), offset, width)
+    shifted = np.right_shift(x, (offset & _U32(31)).astype(np.int32))
+    field = np.asarray(shifted).view(np.uint32) & (np.left_shift(_U32(1), width) - _U32(1))
     sign = np.where(width > 0, np.left_shift(_U32(1), (width - _U32(1)) & _U32(31)), _U32(0))
     return np.asarray((field ^ sign) - sign).view(np.int32)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,10 @@ from zluda_rr.emulate.gfx12 import floats
 from zluda_rr.emulate.gfx12.bind import Binder
 from zluda_rr.emulate.gfx12.execute_valu_float import fused
 from zluda_rr.emulate.gfx12.execute_valu_int import shift
-from zluda_rr.emulate.gfx12.inst import Kind, Operand
 from zluda_rr.emulate.gfx12.table import Build
 
 Array = NDArray[Any]
 Formula = Callable[..., Array]
-
-_INVERSE_TWO_PI = 0x3E22_F983
-_HALF_INVERSE_TWO_PI = 0x3118
 
 
 def halves(b: Binder, index: int, letter: str) -> Array:
@@ -69,6 +66,8 @@ def _emit_pair(b: Binder, letter: str, formula: Formula, args: list[Array]) -> N
     shape = (b.machine.waves, 32, 2)
     mode, clamps = b.machine.mode, b.inst.mods.get("clamp")
     if letter == "h":
+        if mode.round_16_64 and isinstance(formula, np.ufunc):
+            formula = partial(formula, dtype=np.float64)  # exact, so that the one rounding is the right one
         formula = b.guarded(formula)
 
     def compute(*sources: Array) -> Array:
@@ -116,21 +115,12 @@ def mix_source(b: Binder, index: int) -> Array:
         if not b.machine.mode.denorm_16_64 & 1:
             value = b.derive(floats.flush_f16, value)
     else:
-        value = b.operand(_as_f32(b, op), "f", moved=index == 0)
+        value = b.operand(op, "f", moved=index == 0)
     if mods.get("neg_hi", 0) >> index & 1:
         value = b.derive(np.abs, value)
     if mods.get("neg_lo", 0) >> index & 1:
         value = b.derive(np.negative, value)
     return value
-
-
-def _as_f32(b: Binder, op: Operand) -> Operand:
-    """The decoder resolves inline floats of packed instructions as f16; here they are read as f32."""
-    if op.kind is not Kind.FLOAT:
-        return op
-    half = op.value & 0xFFFF
-    value = _INVERSE_TWO_PI if half == _HALF_INVERSE_TWO_PI else int(b.machine.halves[half].view(np.uint32))
-    return replace(op, value=value)
 
 
 def _mix(result: str, half: int = 0) -> Build:

@@ -89,7 +89,7 @@ class Emulator:
         image, code_base, kernarg_address = _image(self._code_object, arguments)
         self._bus.attach(memory, image)
         mode = kernel.descriptor.mode | int(kernel.descriptor.fp16_overflow) << 23
-        total: Counter[str] = Counter()
+        total: Counter[int] = Counter()
         for first, count in _batches(launch, waves_per_batch):
             machine, compiler = self._machine(count, launch.waves_per_group, dynamic_lds)
             machine.code_base, machine.model = code_base, model
@@ -97,7 +97,8 @@ class Emulator:
             _start(machine, kernel, launch, first, kernarg_address)
             Scheduler(machine, compiler, BLOCK_LIMIT).run(kernel.entry, mode)
             total.update(compiler.take_counts())
-        return Stats(launch.groups * launch.waves_per_group, dict(total))
+        mnemonics = {address: inst.mnemonic for address, inst in self._program.items()}
+        return Stats(launch.groups * launch.waves_per_group, dict(total), mnemonics)
 
     def _machine(self, groups: int, waves_per_group: int, dynamic_lds: int) -> tuple[Machine, Compiler]:
         key = (groups, waves_per_group, dynamic_lds)

@@ -42,16 +42,26 @@ class Stats:
     """What a launch executed. A VOPD pair counts once, under the name of its first half."""
 
     waves: int
-    by_mnemonic: Mapping[str, int]
-    """Executed instructions summed over the waves that executed them."""
+    by_address: Mapping[int, int]
+    """Executions of the instruction at each address of the code object, summed over waves."""
+    mnemonics: Mapping[int, str]
+    """The whole program: mnemonic at each address, executed or not."""
 
     @property
     def instructions(self) -> int:
-        return sum(self.by_mnemonic.values())
+        return sum(self.by_address.values())
 
     @property
     def instructions_per_wave(self) -> float:
         return self.instructions / self.waves if self.waves else 0.0
+
+    @property
+    def by_mnemonic(self) -> dict[str, int]:
+        """Executed instructions by mnemonic, summed over waves."""
+        total: Counter[str] = Counter()
+        for address, count in self.by_address.items():
+            total[self.mnemonics[address]] += count
+        return dict(total)
 
     @property
     def by_class(self) -> dict[str, float]:
@@ -62,11 +72,16 @@ class Stats:
         return {name: total[name] / self.waves if self.waves else 0.0 for name in CLASSES}
 
     @property
+    def static_by_class(self) -> dict[str, int]:
+        """Instructions of the program by class, executed or not; every class is present."""
+        total = Counter(classify(mnemonic) for mnemonic in self.mnemonics.values())
+        return {name: total[name] for name in CLASSES}
+
+    @property
     def wmma_per_wave(self) -> float:
         return self.by_class["wmma"]
 
-    def merged(self, other: Stats) -> Stats:
-        """Both launches together."""
-        total = Counter(self.by_mnemonic)
-        total.update(other.by_mnemonic)
-        return Stats(self.waves + other.waves, dict(total))
+    def between(self, first: int, last: int) -> "Stats":
+        """The part of the launch whose addresses lie strictly between two."""
+        inside = {address: name for address, name in self.mnemonics.items() if first < address < last}
+        return Stats(self.waves, {a: n for a, n in self.by_address.items() if a in inside}, inside)
