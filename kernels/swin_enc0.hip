@@ -46,29 +46,32 @@ ZRR_DEVICE void load_tokens(uint32_t scratch, const uint32_t (&a)[24], const Lan
         }
 }
 
-// Phases 1 and 2 with E1 and E2: tokens become the normed tokens, residual D2 of the patch rows.
-ZRR_DEVICE void embed(gptr w, const Lane& lane, Operand (&tokens)[Enc0::kTiles],
+// Phases 1 and 2 with E1 and E2: tokens become the normed tokens, residual D2 of the patch rows. Returns whether the
+// gain bounds the normed tokens.
+ZRR_DEVICE bool embed(gptr w, const Lane& lane, Operand (&tokens)[Enc0::kTiles],
                       Residual<Enc0::kPatchTiles>& residual) {
     const WeightBlock w1 = load_weights(w + Enc0::kW1, lane), w2 = load_weights(w + Enc0::kW2, lane);
     const Columns seeds1 = load_columns(w + Enc0::kSeeds1, lane), seeds2 = load_columns(w + Enc0::kSeeds2, lane);
     const Columns gain = load_columns(w + Enc0::kGain2, lane);
     const float8 c1[2] = {widen(seeds1.tile[0]), widen(seeds1.tile[1])};
     const float8 c2[2] = {widen(seeds2.tile[0]), widen(seeds2.tile[1])};
+    Pairs d2[Enc0::kTiles][2];
 #pragma unroll
     for (int tile = 0; tile < Enc0::kTiles; ++tile) {
         Operand hidden;
 #pragma unroll
         for (int u = 0; u < 2; ++u)
-            hidden.half[u] = requantise_tile<true>(multiply(c1[u], w1.tile[u], tokens[tile]));
-        Pairs d2[2];
+            hidden.half[u] = requantise_tile<Requantise::propagate, true>(multiply(c1[u], w1.tile[u], tokens[tile]));
 #pragma unroll
-        for (int u = 0; u < 2; ++u) d2[u] = round_tile(multiply(c2[u], w2.tile[u], hidden));
-        tokens[tile] = norm_tile(d2, gain);
-        if (tile < Enc0::kPatchTiles) {
-            residual.tile[tile][0] = d2[0];
-            residual.tile[tile][1] = d2[1];
-        }
+        for (int u = 0; u < 2; ++u) d2[tile][u] = round_tile(multiply(c2[u], w2.tile[u], hidden));
     }
+    const bool calm = below_thirty_two(gain);
+    norm_tokens(d2, gain, calm, tokens);
+#pragma unroll
+    for (int tile = 0; tile < Enc0::kPatchTiles; ++tile)
+#pragma unroll
+        for (int u = 0; u < 2; ++u) residual.tile[tile][u] = d2[tile][u];
+    return calm;
 }
 
 // Phase 21 and E21: 16 merged tokens x 64 columns, two planes of 32.
@@ -118,20 +121,25 @@ ZRR_DEVICE void swin_enc0(const uint32_t (&a)[24], gptr w, gptr arena, gptr plan
     Operand tokens[Enc0::kTiles];
     load_tokens(scratch, a, lane, tokens);
     Residual<Enc0::kPatchTiles> residual;
-    embed(w, lane, tokens, residual);
+    const bool calm_tokens = embed(w, lane, tokens, residual);
 
     add_columns(residual, load_columns(w + Enc0::kTable6, lane));
     gptr base = w;
 #pragma clang loop unroll(disable)
     for (int i = 0; i < Enc0::kHeads; ++i) {
-        const Head<Enc0::kTiles> head =
-            project_head(tokens, load_weights(base + Enc0::kKeyWeights, lane),
-                         load_weights(base + Enc0::kValueWeights, lane));
+        const WeightBlock keys = load_weights(base + Enc0::kKeyWeights, lane);
+        const WeightBlock values = load_weights(base + Enc0::kValueWeights, lane);
+        const bool calm = calm_tokens && below_two(keys) && below_two(values);
+        Head<Enc0::kTiles> head;
+        if (calm)
+            project_head<Requantise::in_range>(head, tokens, keys, values);
+        else
+            project_head<Requantise::propagate>(head, tokens, keys, values);
         Operand attended[Enc0::kPatchTiles];
 #pragma unroll
         for (int pair = 0; pair < Enc0::kPatchTiles / 2; ++pair) {
             Operand out[2];
-            attend_pair(head, base + Enc0::kBias, pair, lane, out);
+            attend_pair(head, base + Enc0::kBias, pair, calm, lane, out);
             attended[2 * pair] = out[0];
             attended[2 * pair + 1] = out[1];
         }
@@ -141,8 +149,7 @@ ZRR_DEVICE void swin_enc0(const uint32_t (&a)[24], gptr w, gptr arena, gptr plan
 
     Operand patch[Enc0::kPatchTiles];
     const Columns gain = load_columns(w + Enc0::kGain12, lane);
-#pragma unroll
-    for (int tile = 0; tile < Enc0::kPatchTiles; ++tile) patch[tile] = norm_tile(residual.tile[tile], gain);
+    norm_tokens(residual.tile, gain, below_thirty_two(gain), patch);
     add_columns(residual, load_columns(w + Enc0::kTable13, lane));
     base = w;
 #pragma clang loop unroll(disable)

@@ -16,19 +16,17 @@ struct Head {
 };
 
 // Keys: tokens x weights, requantised. Values with the roles swapped (tokens on A): lane = channel, VGPR = token slot.
-template <int kTiles>
-ZRR_DEVICE Head<kTiles> project_head(const Operand (&tokens)[kTiles], const WeightBlock& key_weights,
-                                     const WeightBlock& value_weights) {
-    Head<kTiles> head;
+template <Requantise kMode, int kTiles>
+ZRR_DEVICE void project_head(Head<kTiles>& head, const Operand (&tokens)[kTiles], const WeightBlock& key_weights,
+                             const WeightBlock& value_weights) {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
         for (int u = 0; u < 2; ++u) {
-            head.key[tile].half[u] = requantise_tile(multiply(float8{}, key_weights.tile[u], tokens[tile]));
+            head.key[tile].half[u] = requantise_tile<kMode>(multiply(float8{}, key_weights.tile[u], tokens[tile]));
             head.value[tile >> 1][u].half[tile & 1] =
-                requantise_tile(multiply(float8{}, tokens[tile], value_weights.tile[u]));
+                requantise_tile<kMode>(multiply(float8{}, tokens[tile], value_weights.tile[u]));
         }
-    return head;
 }
 
 // Minus the softmax numerator of a score pair: 2^(32 * frac(u) - 15) with a 5-bit mantissa, u = 1.375 + m * (0.927 -
@@ -69,9 +67,11 @@ ZRR_DEVICE ScoreBias load_bias(gptr table, int pair, int step, const Lane& lane)
     return bias;
 }
 
-// Attention of query tiles 2 * pair and 2 * pair + 1 over all keys; out[u] is the next projection's operand.
+// Attention of query tiles 2 * pair and 2 * pair + 1 over all keys; out[u] is the next projection's operand. `calm`
+// (uniform): the values are bounded so that P.V needs no clamp.
 template <int kTiles>
-ZRR_DEVICE void attend_pair(const Head<kTiles>& head, gptr table, int pair, const Lane& lane, Operand (&out)[2]) {
+ZRR_DEVICE void attend_pair(const Head<kTiles>& head, gptr table, int pair, bool calm, const Lane& lane,
+                            Operand (&out)[2]) {
     constexpr int kSteps = kTiles / 2;
     Pairs weight[2][kTiles];  // minus the exponents, then the probabilities
 #pragma unroll
@@ -86,6 +86,7 @@ ZRR_DEVICE void attend_pair(const Head<kTiles>& head, gptr table, int pair, cons
                 for (int p = 0; p < 4; ++p) weight[u][2 * s + k].pair[p] = negative_exponent(score.pair[p]);
             }
     }
+    float8 acc[2][2] = {};
 #pragma unroll
     for (int u = 0; u < 2; ++u) {
         half2 partial[2][2];
@@ -101,7 +102,6 @@ ZRR_DEVICE void attend_pair(const Head<kTiles>& head, gptr table, int pair, cons
             }
         const _Float16 inverse = (_Float16)__builtin_amdgcn_rcpf((float)row_sum(partial));
         // p <= 1.01 and finite: the conversion needs no clamp.
-        float8 acc[2] = {};
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
             Operand p;
@@ -115,13 +115,18 @@ ZRR_DEVICE void attend_pair(const Head<kTiles>& head, gptr table, int pair, cons
             }
 #pragma unroll
             for (int c = 0; c < 2; ++c) {
-                acc[c] = multiply(acc[c], head.value[s][c], p);
+                acc[u][c] = multiply(acc[u][c], head.value[s][c], p);
                 // |sum| < 96 * 1.01 * 448 < 65520: no f16 overflow between the steps.
-                if (s + 1 < kSteps) acc[c] = round_in_f32(acc[c]);
+                if (s + 1 < kSteps) acc[u][c] = round_in_f32(acc[u][c]);
             }
         }
+    }
+    if (calm) {
 #pragma unroll
-        for (int c = 0; c < 2; ++c) out[u].half[c] = requantise_tile(acc[c]);
+        for (int i = 0; i < 4; ++i) out[i >> 1].half[i & 1] = requantise_tile<Requantise::in_range>(acc[i >> 1][i & 1]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) out[i >> 1].half[i & 1] = requantise_tile<Requantise::propagate>(acc[i >> 1][i & 1]);
     }
 }
 

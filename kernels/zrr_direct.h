@@ -109,14 +109,18 @@ ZRR_DEVICE float8 round_in_f32(float8 acc) {
 
 // ---- requantisation --------------------------------------------------------------------------------------
 
-// Accumulator tile straight to operand bytes; relu as in cvt.rn.satfinite.relu (a NaN stays one).
-template <bool kRelu = false>
+// Accumulator tile straight to operand bytes. In range: |acc| < 464 is proved; relu as in cvt.rn.satfinite.relu.
+template <Requantise kMode, bool kRelu = false>
 ZRR_DEVICE kop requantise_tile(float8 acc) {
+    static_assert(kMode != Requantise::exact, "from f32 every NaN gives 0xff");
+    static_assert(!kRelu || kMode != Requantise::in_range, "relu comes with the clamp");
     float8 x = round_in_f32(acc);
+    if constexpr (kMode != Requantise::in_range) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        x[i] = __builtin_elementwise_maximum(x[i], kRelu ? 0.0f : -448.0f);
-        x[i] = __builtin_elementwise_minimum(x[i], 448.0f);
+        for (int i = 0; i < 8; ++i) {
+            x[i] = __builtin_elementwise_maximum(x[i], kRelu ? 0.0f : -448.0f);
+            x[i] = __builtin_elementwise_minimum(x[i], 448.0f);
+        }
     }
     return {{convert_e4m3(x[0], x[1], x[2], x[3]), convert_e4m3(x[4], x[5], x[6], x[7])}};
 }
@@ -124,6 +128,43 @@ ZRR_DEVICE kop requantise_tile(float8 acc) {
 template <Requantise kMode>
 ZRR_DEVICE kop requantise_pairs(const Pairs& tile) {
     return {{requantise<kMode>(tile.pair[0], tile.pair[1]), requantise<kMode>(tile.pair[2], tile.pair[3])}};
+}
+
+// ---- range proofs ----------------------------------------------------------------------------------------
+//
+// Clamps before a conversion cost one operation per value. They are not needed where weights bound the values, and one
+// look at a block of weights, which every lane holds anyway, answers for all its products. The answers are uniform
+// over the wave; where one is no, the clamping copy of the code runs, so results never depend on the bound.
+//
+//   |gain| < 32.1        a normed token has |x| < 33 (the norm makes the squares sum to at most 1.02 before the gain)
+//                        and, requantised (1 + 2^-4 relative, 2^-10 absolute), Euclidean length below 34.6
+//   |weight| <= 1.875    a column of 32 has length at most 10.61, so |token * column| < 368, also rounded to e4m3 < 384
+//   probabilities        sum of 96 requantised p below 1.17 (rounding of p: 2^-4 relative or 2^-10), so |P.V| < 450
+//
+// 450 < 464, from where on the conversion overflows.
+
+// True if `fails` is false in every lane. All lanes must be active.
+ZRR_DEVICE bool none(bool fails) { return __builtin_amdgcn_ballot_w32(fails) == 0; }
+
+// |weight| < 2: bit 6 of every e4m3 code is clear.
+ZRR_DEVICE bool below_two(const WeightBlock& weights) {
+    uint32_t codes = 0;
+#pragma unroll
+    for (int u = 0; u < 2; ++u)
+#pragma unroll
+        for (int w = 0; w < 2; ++w) codes |= weights.tile[u].half[w].word[0] | weights.tile[u].half[w].word[1];
+    return none((codes & 0x40404040u) != 0);
+}
+
+// |column| < 32.1, by the sum of squares (an infinity or a NaN fails).
+ZRR_DEVICE bool below_thirty_two(const Columns& columns) {
+    half2 sum = columns.tile[0].pair[0] * columns.tile[0].pair[0];
+#pragma unroll
+    for (int i = 1; i < 8; ++i) {
+        const half2 x = columns.tile[i >> 2].pair[i & 3];
+        sum = __builtin_elementwise_fma(x, x, sum);
+    }
+    return none(!(sum.x + sum.y <= (_Float16)1024.0f));
 }
 
 }  // namespace zrr

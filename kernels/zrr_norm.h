@@ -15,6 +15,7 @@ ZRR_DEVICE _Float16 row_sum(const half2 (&partial)[2][2]) {
 
 // out = x * (rsqrt(sum of the 32 squares + 2^-13) * gain[column]), every step rounded to f16; no mean and no 1/N.
 // x: one token tile, both column tiles.
+template <Requantise kMode>
 ZRR_DEVICE Operand norm_tile(const Pairs (&x)[2], const Columns& gain) {
     half2 partial[2][2];
 #pragma unroll
@@ -33,9 +34,21 @@ ZRR_DEVICE Operand norm_tile(const Pairs (&x)[2], const Columns& gain) {
 #pragma unroll
         for (int p = 0; p < 4; ++p)
             normed.pair[p] = x[u].pair[p] * (half2{inverse, inverse} * gain.tile[u].pair[p]);
-        out.half[u] = requantise_pairs<Requantise::propagate>(normed);
+        out.half[u] = requantise_pairs<kMode>(normed);
     }
     return out;
+}
+
+// Norm of kTiles token tiles; `calm` (uniform) is below_thirty_two(gain).
+template <int kTiles>
+ZRR_DEVICE void norm_tokens(const Pairs (&x)[kTiles][2], const Columns& gain, bool calm, Operand (&out)[kTiles]) {
+    if (calm) {
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) out[tile] = norm_tile<Requantise::in_range>(x[tile], gain);
+    } else {
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) out[tile] = norm_tile<Requantise::propagate>(x[tile], gain);
+    }
 }
 
 }  // namespace zrr
