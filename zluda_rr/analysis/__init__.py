@@ -8,7 +8,7 @@ from .origins import Leaf, Origins, Summary
 from .phases import Mma, Phase, build_phase, collect_mma, group_adjacent
 from .shared import SharedArrayUse, Touch
 from .sources import Bias, Columns, Derived, Residual, Shared, Source, Unknown, Weights, Zero
-from .values import Access, Value, Values, element_bytes, element_count, space_of
+from .values import Access, Extent, Value, Values, element_bytes, element_count, read_extent, space_of
 
 __all__ = [
     "Access",
@@ -17,6 +17,7 @@ __all__ = [
     "Cell",
     "Columns",
     "Derived",
+    "Extent",
     "Form",
     "Leaf",
     "Mma",
@@ -41,5 +42,6 @@ __all__ = [
     "element_bytes",
     "element_count",
     "group_adjacent",
+    "read_extent",
     "space_of",
 ]

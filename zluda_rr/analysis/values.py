@@ -281,6 +281,35 @@ class Values:
         return Access(statement.number, kind, space, root, Form(address.lanes, rest, address.bits), nbytes)
 
 
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Bytes [first, end) of a buffer that the loads of a kernel read, over all lanes.
+
+    `unresolved` are loads from it whose offset is not known, so that the extent may be too small.
+    """
+
+    first: int
+    end: int
+    loads: int
+    unresolved: tuple[int, ...]
+
+
+def read_extent(values: Values, parameter: int) -> Extent:
+    """What a kernel reads through the pointer parameter at a byte offset; (0, 0) where it reads nothing."""
+    found, unresolved = [], []
+    for statement in values.body.statements:
+        access = values.access(statement)
+        if access is None or access.kind == "store" or access.root != Atom("parameter", "u64", parameter):
+            continue
+        extent = access.extent()
+        if extent is None:
+            unresolved.append(statement.number)
+        else:
+            found.append(extent)
+    first, end = min((f for f, _ in found), default=0), max((e for _, e in found), default=0)
+    return Extent(first, end, len(found), tuple(unresolved))
+
+
 _ACCESS_KINDS = {"ld": "load", "ldu": "load", "st": "store", "atom": "atomic", "red": "atomic"}
 
 

@@ -14,6 +14,7 @@ from zluda_rr.analysis import (
     Bias,
     Columns,
     Derived,
+    Extent,
     Leaf,
     Mma,
     Operands,
@@ -25,6 +26,7 @@ from zluda_rr.analysis import (
     Weights,
     build_phase,
     collect_mma,
+    read_extent,
 )
 from zluda_rr.ptx import Body, ControlFlow, DefUse, Function, Module, linearise
 
@@ -61,6 +63,7 @@ class LayerMatch:
     kernel: Kernel
     rows: tuple[RowMatch, ...]
     arrays: Mapping[str, str]
+    weights: Extent
     differences: tuple[str, ...]
 
     @property
@@ -95,8 +98,10 @@ def match_layer(kernel: Kernel, contract: LayerContract) -> LayerMatch:
     arrays: dict[str, str] = {}
     for expected in contract.phases:
         rows.append(_match_row(expected, groups.get(expected.index, []), operands, arrays))
-    differences = [*_outside(kernel, contract), *stray, *_arrays(kernel, contract, arrays)]
-    return LayerMatch(contract, kernel, tuple(rows), arrays, tuple(differences))
+    weights = read_extent(kernel.values, contract.weights_parameter)
+    outside = [*_outside(kernel, contract), *_image(contract, weights)]
+    differences = [*outside, *stray, *_arrays(kernel, contract, arrays)]
+    return LayerMatch(contract, kernel, tuple(rows), arrays, weights, tuple(differences))
 
 
 def _match_row(expected: PhaseRow, mmas: Sequence[Mma], operands: Operands, arrays: dict[str, str]) -> RowMatch:
@@ -228,6 +233,13 @@ def _outside(kernel: Kernel, contract: LayerContract) -> list[str]:
             f"{len(function.params)} parameters of {total} bytes, the contract has one of {contract.parameter_bytes}"
         )
     return found
+
+
+def _image(contract: LayerContract, weights: Extent) -> list[str]:
+    if weights.end > contract.weights_bytes or weights.first < 0:
+        read = f"{weights.first}..{weights.end}"
+        return [f"weight bytes {read} are read, the contract's image has {contract.weights_bytes} bytes"]
+    return []
 
 
 def _arrays(kernel: Kernel, contract: LayerContract, arrays: Mapping[str, str]) -> list[str]:

@@ -52,9 +52,8 @@ def single_entry(kernel: Kernel, region: Region) -> Obligation:
         if leaving or block not in flow.successors[block - 1]:
             end = flow.blocks[block - 1].end
             return Obligation(1, False, f"s{end} branches out of the cut", (end,))
-    return Obligation(
-        1, True, f"{spans((region.first, region.last))} stand in one straight line", (region.first, region.last)
-    )
+    where = f"s{region.first}..s{region.last} stand in one straight line"
+    return Obligation(1, True, where, (region.first, region.last))
 
 
 def outputs_returned(kernel: Kernel, region: Region) -> Obligation:

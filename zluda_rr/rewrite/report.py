@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from zluda_rr.analysis import Bias, Columns, Derived, Phase, Residual, Row, Shared, Source, Weights
 
@@ -59,9 +60,10 @@ def layer_text(match: LayerMatch, reports: Sequence[CutReport]) -> str:
 
 
 def _size(match: LayerMatch) -> str:
-    kernel, contract = match.kernel, match.contract
+    kernel = match.kernel
     counts = f"{len(kernel.body.statements)} statements, {len(kernel.mmas)} mma"
-    return f"{counts}, parameters {contract.parameter_bytes} bytes, weight image {contract.weights_bytes} bytes"
+    parameters = sum(parameter.nbytes for parameter in kernel.function.params)
+    return f"{counts}, parameters {parameters} bytes, weight image read up to byte {match.weights.end}"
 
 
 def _verdict(match: LayerMatch) -> str:
@@ -108,7 +110,7 @@ def phase_table(rows: Sequence[tuple[int, Row | None, str]]) -> list[str]:
 
 
 def short(source: Source) -> str:
-    """A source in a table cell; the offsets stand in the column of weight bytes."""
+    """A source in a table cell; offsets of B and C stand in the column of weight bytes, a gain stands behind `*`."""
     match source:
         case Weights():
             return "W"
@@ -118,29 +120,42 @@ def short(source: Source) -> str:
             return "W bias"
         case Shared():
             return "shared"
-        case Derived(kind, phase, _):
-            return f"{kind} D{phase}"
+        case Derived(kind, phase, gain):
+            return f"{kind} D{phase}" + (f"*{gain}" if gain is not None else "")
         case Residual(phase, table):
             return f"D{phase}+table" if table is not None else f"D{phase}"
     text = str(source)
     return text if len(text) <= 12 else "unknown"
 
 
-def weight_spans(row: Row) -> list[tuple[int, int]]:
-    """[first, end) of the weight-image bytes a phase's own operands read: B, then seeds, bias or table."""
+class WeightSpan(NamedTuple):
+    """Bytes [first, end) of the weight image, and the operand they are for."""
+
+    operand: str
+    first: int
+    end: int
+
+
+def weight_spans(row: Row) -> list[WeightSpan]:
+    """The bytes of the weight image that go into a phase: B, seeds or bias or table of C, gain of A."""
     spans = []
     columns = 2 * row.phase.shape[1]
-    for source in (row.b, row.c):
-        match source:
-            case Weights(at, nbytes) | Columns(at, nbytes) | Bias(at, nbytes):
-                spans.append((at, at + nbytes))
-            case Residual(_, table) if table is not None:
-                spans.append((table, table + columns))
+    match row.b:
+        case Weights(at, nbytes):
+            spans.append(WeightSpan("B", at, at + nbytes))
+    match row.c:
+        case Columns(at, nbytes) | Bias(at, nbytes):
+            spans.append(WeightSpan("C", at, at + nbytes))
+        case Residual(_, table) if table is not None:
+            spans.append(WeightSpan("C", table, table + columns))
+    match row.a:
+        case Derived("norm", _, gain) if gain is not None:
+            spans.append(WeightSpan("A", gain, gain + 2 * row.phase.shape[2]))
     return spans
 
 
 def _bytes(row: Row) -> str:
-    return " ".join(f"{first}-{end}" for first, end in weight_spans(row)) or "-"
+    return " ".join(f"{span.first}-{span.end}" for span in weight_spans(row) if span.operand != "A") or "-"
 
 
 def cut_lines(report: CutReport) -> list[str]:
@@ -196,8 +211,13 @@ def layer_json(match: LayerMatch, reports: Sequence[CutReport]) -> Json:
         "differences": _all_differences(match),
         "statements": len(kernel.body.statements),
         "mma": len(kernel.mmas),
-        "parameter_bytes": match.contract.parameter_bytes,
-        "weight_image_bytes": match.contract.weights_bytes,
+        "parameter_bytes": sum(parameter.nbytes for parameter in kernel.function.params),
+        "weight_image": {
+            "bytes": match.contract.weights_bytes,
+            "read": [match.weights.first, match.weights.end],
+            "loads": match.weights.loads,
+            "unresolved": list(match.weights.unresolved),
+        },
         "phases": [phase_json(*_of_row(row)[:2]) for row in match.rows],
         "cuts": [cut_json(report) for report in reports],
     }
@@ -224,7 +244,7 @@ def phase_json(index: int, row: Row | None) -> Json:
         "A": source_json(row.a),
         "B": source_json(row.b),
         "C": source_json(row.c),
-        "weight_bytes": [list(span) for span in weight_spans(row)],
+        "weight_bytes": [span._asdict() for span in weight_spans(row)],
     }
 
 
