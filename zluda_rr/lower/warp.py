@@ -73,10 +73,21 @@ def barrier(e: Emitter, s: Statement) -> None:
     e.line('fence syncscope("workgroup") acquire')
 
 
+def event(e: Emitter, s: Statement) -> None:
+    """pmevent n: a trace marker that code does not move across, as far as LLVM can be told so."""
+    (number,) = s.operands
+    if s.modifiers or not isinstance(number, Immediate):
+        raise e.refuse(s)
+    e.call("void", "llvm.amdgcn.sched.barrier", ("i32", "0"))
+    e.call("void", "llvm.amdgcn.s.ttracedata.imm", ("i16", str(number.value)))
+    e.call("void", "llvm.amdgcn.sched.barrier", ("i32", "0"))
+
+
 HANDLERS: Mapping[str, Handler] = {
     "shfl": shuffle,
     "movmatrix": transpose,
     "vote": vote,
     "bar": barrier,
     "barrier": barrier,
+    "pmevent": event,
 }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from zluda_rr.emulate.gfx12 import Stats
+from zluda_rr.emulate.gfx12 import Stats, decode_program, load_code_object
 from zluda_rr.lower import CompiledKernel
 from zluda_rr.ptx import Module, edit_function, linearise
 from zluda_rr.runtime.cost import estimated_ms
@@ -12,7 +12,7 @@ from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.variants import Subject, compile_variant
 from zluda_rr.runtime.workload import Launch, Shape, build_launch
 
-DEFAULT_SHAPE = Shape(ex=44, ey=36, shift_x=4, shift_y=2)
+DEFAULT_SHAPE = Shape(ex=42, ey=36, shift_x=4, shift_y=2)
 BODY_BEGIN, BODY_END = 1, 2  # operands of the pmevent markers around the body
 
 
@@ -26,7 +26,8 @@ class VariantCounts:
     instructions_per_wave: float
     body_instructions_per_wave: float
     by_class: Mapping[str, float]
-    static_by_mnemonic: Mapping[str, int]
+    body_by_class: Mapping[str, float]
+    static_by_class: Mapping[str, int]
     wmma: float
     vgprs: int
     sgprs: int
@@ -58,8 +59,7 @@ def bench(what: Subject, *, shape: Shape = DEFAULT_SHAPE, progress: Progress | N
     result = what.rewrite()
     entry = what.contract.entry
     first, last = result.region
-    total = len(linearise(_function(what.module, entry)).statements)
-    rewritten_last = len(linearise(_function(result.module, entry)).statements) - (total - last)
+    rewritten_last = last + _statements(result.module, entry) - _statements(what.module, entry)
     plain = {"translated": what.module, "rewritten": result.module}
     marked = {
         "translated": mark(what.module, entry, first, last),
@@ -75,8 +75,9 @@ def bench(what: Subject, *, shape: Shape = DEFAULT_SHAPE, progress: Progress | N
     return BenchReport(what.contract.layer, what.cuts, launch.name, shape.blocks, counts)
 
 
-def _function(module: Module, entry: str):  # type: ignore[no-untyped-def]
-    return next(f for f in module.entries if f.name == entry)
+def _statements(module: Module, entry: str) -> int:
+    function = next(f for f in module.entries if f.name == entry)
+    return len(linearise(function).statements)
 
 
 def mark(module: Module, entry: str, first: int, last: int) -> Module:
@@ -93,13 +94,14 @@ def mark(module: Module, entry: str, first: int, last: int) -> Module:
 def _count(program: Program, marked: Program, launch: Launch) -> VariantCounts:
     device = EmulatorDevice()
     stats = _stats(device, program, launch)
-    body = _stats(device, marked, launch)
+    body = _stats(device, marked, launch).between(*_markers(marked))
     compiled: CompiledKernel = program.code()
     return VariantCounts(
         instructions_per_wave=stats.instructions_per_wave,
-        body_instructions_per_wave=body.between_markers(BODY_BEGIN, BODY_END),
-        by_class=dict(stats.by_class),
-        static_by_mnemonic=dict(stats.static_by_mnemonic),
+        body_instructions_per_wave=body.instructions_per_wave,
+        by_class=stats.by_class,
+        body_by_class=body.by_class,
+        static_by_class=stats.static_by_class,
         wmma=stats.by_class["wmma"],
         vgprs=compiled.vgprs,
         sgprs=compiled.sgprs,
@@ -107,6 +109,17 @@ def _count(program: Program, marked: Program, launch: Launch) -> VariantCounts:
         lds_bytes=compiled.lds_bytes,
         estimated_ms=estimated_ms(stats.by_class),
     )
+
+
+def _markers(program: Program) -> tuple[int, int]:
+    """Addresses of the two trace markers in the machine code."""
+    code = load_code_object(program.code().code_object)
+    found = {
+        inst.mods["simm16"]: address
+        for address, inst in decode_program(code, code.kernels[program.entry]).items()
+        if inst.mnemonic == "s_ttracedata_imm"
+    }
+    return found[BODY_BEGIN], found[BODY_END]
 
 
 def _stats(device: EmulatorDevice, program: Program, launch: Launch) -> Stats:

@@ -12,7 +12,7 @@ from zluda_rr.runtime.weights import WorkloadKind
 from zluda_rr.runtime.workload import Launch, Shape, build_launch
 
 LAYER = "enc0"
-SHAPE = Shape(ex=44, ey=36, shift_x=4, shift_y=2)  # 6 x 5 blocks, partial ones on every side
+SHAPE = Shape(ex=42, ey=36, shift_x=4, shift_y=2)  # 6 x 5 blocks, partial ones on every side
 KIND = WorkloadKind.CANCELLATION
 MODEL = "sequential"  # of the three models the one that depends most on order
 

@@ -1,10 +1,9 @@
 """One protocol for everything that can run a launch: the PTX oracle and the gfx12 emulator."""
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from zluda_rr.emulate.gfx12 import Stats, load_code_object, run_kernel
+from zluda_rr.emulate.gfx12 import Emulator, Stats, load_code_object
 from zluda_rr.emulate.memory import AddressSpace
 from zluda_rr.emulate.ptx import run_entry
 from zluda_rr.lower import CompiledKernel
@@ -70,18 +69,16 @@ class OracleDevice:
 
 @dataclass(frozen=True, slots=True)
 class EmulatorDevice:
-    """The gfx12 machine-code emulator: executes the code object."""
+    """The gfx12 machine-code emulator: executes the code object. Keeps what it decoded for further launches."""
 
     name: str = "gfx1201-emulator"
+    _loaded: dict[bytes, Emulator] = field(default_factory=dict)
 
     def run(self, program: Program, launch: Launch, model: str) -> Execution:
         """See Device."""
         memory = launch.memory.copy()
-        code = load_code_object(program.code().code_object)
-        stats = run_kernel(code, program.entry, launch.grid, launch.block, launch.params, memory, model)
+        binary = program.code().code_object
+        if binary not in self._loaded:
+            self._loaded[binary] = Emulator(load_code_object(binary), program.entry)
+        stats = self._loaded[binary].run(launch.grid, launch.block, launch.params, memory, model)
         return Execution(memory, stats)
-
-
-def wave_count(launch: Launch) -> int:
-    """Waves of a launch: 32 lanes each."""
-    return math.prod(launch.grid) * math.ceil(math.prod(launch.block) / 32)

@@ -9,10 +9,11 @@ from zluda_rr.runtime.compare import Difference, compare_outputs
 from zluda_rr.runtime.device import Device, EmulatorDevice, Execution, OracleDevice, Program
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.variants import Subject, compile_variant, variants
-from zluda_rr.runtime.workload import Launch, Shape, WorkloadKind, build_launch
+from zluda_rr.runtime.weights import WorkloadKind
+from zluda_rr.runtime.workload import Launch, Shape, build_launch
 
 MODELS = ("exact", "sequential", "pairwise")
-DEFAULT_SHAPE = Shape(ex=44, ey=36, shift_x=4, shift_y=2)
+DEFAULT_SHAPE = Shape(ex=42, ey=36, shift_x=4, shift_y=2)
 DEFAULT_KINDS = tuple(WorkloadKind)
 CAPTURE = "zrr_capture"
 
@@ -58,20 +59,22 @@ def verify(
     """
     show = progress or Progress(quiet=True)
     programs = variants(what, show)
+    device = EmulatorDevice()
     tally = _Tally()
     for kind in kinds:
         launch = build_launch(what.contract, shape, kind, seed)
         for model in models:
             with show.step(f"run {launch.name} [{model}]"):
-                tally = _compare_once(programs, launch, model, oracle, tally)
+                tally = _compare_once(device, programs, launch, model, oracle, tally)
             if tally.first is not None:
                 phase = first_differing_phase(what, launch, model, show)
                 return _report(what, tally, kinds, models, shape, oracle, phase)
     return _report(what, tally, kinds, models, shape, oracle, None)
 
 
-def _compare_once(programs: tuple[Program, Program], launch: Launch, model: str, oracle: bool, tally: _Tally) -> _Tally:
-    device = EmulatorDevice()
+def _compare_once(
+    device: Device, programs: tuple[Program, Program], launch: Launch, model: str, oracle: bool, tally: _Tally
+) -> _Tally:
     translated, rewritten = (device.run(program, launch, model) for program in programs)
     compared, first = compare_outputs(f"{launch.name}[{model}]", launch.outputs, translated.memory, rewritten.memory)
     oracle_first = tally.oracle_first

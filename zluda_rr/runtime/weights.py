@@ -116,14 +116,16 @@ def _e4m3_normal(rng: np.random.Generator, shape: tuple[int, ...], sigma: float)
     exponent = np.clip(np.floor(np.log2(np.maximum(values, 2.0**-12))), -6, 8)
     steps = np.clip(np.rint(values / 2.0 ** (exponent - 3)), 0, 15)
     code = np.where(steps < 8, steps, steps - 8 + 8 * (exponent + 7)).clip(0, 0x7E).astype(np.uint8)
-    return code | (rng.integers(0, 2, shape, dtype=np.uint8) << 7)
+    signs = rng.integers(0, 2, shape, dtype=np.uint8) * np.uint8(0x80)
+    codes: npt.NDArray[np.uint8] = code | signs
+    return codes
 
 
 def _column(region: Region, kind: WorkloadKind, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
     values = rng.normal(0.0, 0.5, region.nbytes // 2).astype(np.float16)
+    values[rng.random(values.size) < 0.05] = np.float16(-0.0)
     if kind is WorkloadKind.CANCELLATION:
         _equal_pairs(values)
-    values[rng.random(values.size) < 0.05] = np.float16(-0.0)
     if kind is WorkloadKind.SATURATING and not region.bounded:
         values[rng.random(values.size) < 0.1] = np.float16(600.0)  # beyond e4m3's 448
         values[rng.random(values.size) < 0.1] = np.float16(-600.0)

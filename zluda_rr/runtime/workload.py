@@ -141,4 +141,5 @@ def _image(width: int, height: int, kind: WorkloadKind, seed: int) -> npt.NDArra
         texels.view(np.uint16)[where] = rng.choice(special, int(where.sum()))
     elif kind is WorkloadKind.SATURATING:
         texels *= np.float16(6.0)
-    return texels.reshape(-1).view(np.uint8)
+    image: npt.NDArray[np.uint8] = texels.reshape(-1).view(np.uint8)
+    return image

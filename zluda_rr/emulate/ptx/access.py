@@ -216,6 +216,8 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "st": store,
         "atom": atomic,
         "red": atomic,
-        **dict.fromkeys(("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep"), nothing),
+        **dict.fromkeys(
+            ("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "pmevent"), nothing
+        ),
     }
 )
