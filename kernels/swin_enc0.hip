@@ -115,18 +115,36 @@ ZRR_DEVICE void last_projection(gptr w, uint32_t scratch, const Operand (&token)
     lds_order();
 }
 
+// After the last MLP branch: E20 (requantised D20 to the arena, each token guarded by the extents), phases 21 and 22.
+ZRR_DEVICE void finish(gptr w, gptr arena, gptr planes, uint32_t ex, uint32_t ey, uint32_t x0, uint32_t y0,
+                       uint32_t scratch, const Residual<Enc0::kPatchTiles>& residual) {
+    const Lane lane = lane_offsets(fresh_lane_id());
+    Operand patch[Enc0::kPatchTiles];
+#pragma unroll
+    for (int tile = 0; tile < Enc0::kPatchTiles; ++tile) {
+#pragma unroll
+        for (int u = 0; u < 2; ++u) patch[tile].half[u] = requantise_pairs<Requantise::exact>(residual.tile[tile][u]);
+        const uint32_t token = tile_token(lane.r, tile);
+        const int32_t x = (int32_t)x0 + (int32_t)(token & 7), y = (int32_t)y0 + (int32_t)(token >> 3);
+        if ((uint32_t)x < ex && (uint32_t)y < ey) store_token(arena, ex * (uint32_t)y + (uint32_t)x, patch[tile], lane);
+    }
+    merge_and_store(w, planes, ex, ey, x0, y0, patch, lane);
+    last_projection(w, scratch, patch, lane);
+}
+
 ZRR_DEVICE void swin_enc0(const uint32_t (&a)[24], gptr w, gptr arena, gptr planes, uint32_t ex, uint32_t ey,
                           uint32_t x0, uint32_t y0, uint32_t scratch) {
-    const Lane lane = this_lane();
+    const Lane start = lane_offsets(lane_id());
     Operand tokens[Enc0::kTiles];
-    load_tokens(scratch, a, lane, tokens);
+    load_tokens(scratch, a, start, tokens);
     Residual<Enc0::kPatchTiles> residual;
-    const bool calm_tokens = embed(w, lane, tokens, residual);
+    const bool calm_tokens = embed(w, start, tokens, residual);
 
-    add_columns(residual, load_columns(w + Enc0::kTable6, lane));
+    add_columns(residual, load_columns(w + Enc0::kTable6, local_offsets(start)));
     gptr base = w;
 #pragma clang loop unroll(disable)
     for (int i = 0; i < Enc0::kHeads; ++i) {
+        const Lane lane = local_offsets(start);
         const WeightBlock keys = load_weights(base + Enc0::kKeyWeights, lane);
         const WeightBlock values = load_weights(base + Enc0::kValueWeights, lane);
         const bool calm = calm_tokens && below_two(keys) && below_two(values);
@@ -139,38 +157,30 @@ ZRR_DEVICE void swin_enc0(const uint32_t (&a)[24], gptr w, gptr arena, gptr plan
 #pragma unroll
         for (int pair = 0; pair < Enc0::kPatchTiles / 2; ++pair) {
             Operand out[2];
-            attend_pair(head, base + Enc0::kBias, pair, calm, lane, out);
+            attend_pair(head, base + Enc0::kBias, pair, calm, local_offsets(start), out);
             attended[2 * pair] = out[0];
             attended[2 * pair + 1] = out[1];
         }
-        project_onto(residual, load_weights(base + Enc0::kOutWeights, lane), attended);
+        project_onto(residual, load_weights(base + Enc0::kOutWeights, local_offsets(start)), attended);
         base += Enc0::kHeadStride;
     }
 
+    const Lane middle = local_offsets(start);
     Operand patch[Enc0::kPatchTiles];
-    const Columns gain = load_columns(w + Enc0::kGain12, lane);
+    const Columns gain = load_columns(w + Enc0::kGain12, middle);
     norm_tokens(residual.tile, gain, below_thirty_two(gain), patch);
-    add_columns(residual, load_columns(w + Enc0::kTable13, lane));
+    add_columns(residual, load_columns(w + Enc0::kTable13, middle));
     base = w;
 #pragma clang loop unroll(disable)
     for (int i = 0; i < Enc0::kBranches; ++i) {
+        const Lane lane = local_offsets(start);
         const gptr branch = base + Enc0::kMlp;
         mlp_branch(residual, patch, load_weights(branch, lane), load_columns(branch + Enc0::kMlpSeeds, lane),
                    load_weights(branch + Enc0::kMlpOut, lane));
         base += i ? Enc0::kMlpStride : Enc0::kMlpStride + 64;  // the residual's table follows the first branch
     }
 
-    // E20: requantised D20 to the arena, each token guarded by the extents.
-#pragma unroll
-    for (int tile = 0; tile < Enc0::kPatchTiles; ++tile) {
-#pragma unroll
-        for (int u = 0; u < 2; ++u) patch[tile].half[u] = requantise_pairs<Requantise::exact>(residual.tile[tile][u]);
-        const uint32_t token = tile_token(lane.r, tile);
-        const int32_t x = (int32_t)x0 + (int32_t)(token & 7), y = (int32_t)y0 + (int32_t)(token >> 3);
-        if ((uint32_t)x < ex && (uint32_t)y < ey) store_token(arena, ex * (uint32_t)y + (uint32_t)x, patch[tile], lane);
-    }
-    merge_and_store(w, planes, ex, ey, x0, y0, patch, lane);
-    last_projection(w, scratch, patch, lane);
+    finish(w, arena, planes, ex, ey, x0, y0, scratch, residual);
 }
 
 }  // namespace zrr

@@ -85,6 +85,8 @@ ZRR_DEVICE void attend_pair(const Head<kTiles>& head, gptr table, int pair, bool
 #pragma unroll
                 for (int p = 0; p < 4; ++p) weight[u][2 * s + k].pair[p] = negative_exponent(score.pair[p]);
             }
+        // One key step at a time, or the seeds of all of them are widened at once and registers run out.
+        __builtin_amdgcn_sched_barrier(0);
     }
     float8 acc[2][2] = {};
 #pragma unroll

@@ -23,9 +23,24 @@ struct Lane {
     uint32_t columns;  // 8h: per-column vectors
 };
 
-ZRR_DEVICE Lane this_lane() {
-    const uint32_t l = lane_id(), r = l & 15, h = l >> 4;
+ZRR_DEVICE Lane lane_offsets(uint32_t l) {
+    const uint32_t r = l & 15, h = l >> 4;
     return {r, h, 64 * (2 * (r >> 2) + (r & 1)) + 32 * h + 512 * ((r >> 1) & 1), 8 * h};
+}
+
+// The same offsets as values that the compiler takes for new. Where a loop body or a later part of a body uses them,
+// addresses are then formed on the spot (scalar base + lane offset in the load itself) instead of being kept, or
+// advanced, as 64-bit vector registers.
+ZRR_DEVICE Lane local_offsets(Lane lane) {
+    asm volatile("" : "+v"(lane.row), "+v"(lane.columns));
+    return lane;
+}
+
+// A lane number of this place, for values that would otherwise be kept in registers from the start of a body.
+ZRR_DEVICE uint32_t fresh_lane_id() {
+    uint32_t l;
+    asm volatile("v_mbcnt_lo_u32_b32 %0, -1, 0" : "=v"(l));
+    return l;
 }
 
 // Token of lane r in token tile T, counted over the layer's rows.
@@ -101,9 +116,12 @@ ZRR_DEVICE float8 multiply(float8 c, const Operand& a, const Operand& b) {
 // can give (a multiple of 2^-24) below f16 overflow, which it does not turn into infinity. The caller has proved the
 // range, or clamps to 448 next, where an infinity and a large value give the same byte.
 ZRR_DEVICE float8 round_in_f32(float8 acc) {
+    float8 scaled = acc * -8191.0f;
+    asm("" : "+v"(scaled));  // one block of registers: neighbours pair into dual-issue instructions
     float8 rounded;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) rounded[i] = __builtin_fmaf(acc[i], 8192.0f, acc[i] * -8191.0f);
+    for (int i = 0; i < 8; ++i) rounded[i] = __builtin_fmaf(acc[i], 8192.0f, scaled[i]);
+    asm("" : "+v"(rounded));
     return rounded;
 }
 
