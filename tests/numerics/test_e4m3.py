@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from zluda_rr.numerics import e4m3, f16
+from zluda_rr.numerics import e4m3
 
 HALVES = np.arange(1 << 16, dtype=np.uint16)
 VALUES = HALVES.view(np.float16).astype(np.float64)
@@ -14,11 +14,11 @@ SIGN = ((HALVES >> 8) & 0x80).astype(np.uint8)
 
 
 def expected_ptx(relu: bool) -> np.ndarray:
-    """Clamp to +-448, ml_dtypes' rounding, NaN to 0x7f with the input's sign (facts of the H200)."""
+    """Clamp to +-448, ml_dtypes' rounding, every NaN to 0x7f (measured on an H200)."""
     clamped = np.clip(np.where(NAN, 0, VALUES), -448, 448)
     codes = clamped.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
-    codes = np.where(NAN, 0x7F | SIGN, codes)
-    return np.where((SIGN != 0) & ~NAN, 0, codes) if relu else codes
+    codes = np.where((SIGN != 0) & relu, 0, codes)
+    return np.where(NAN, 0x7F, codes)
 
 
 @pytest.mark.parametrize("relu", [False, True])
@@ -96,6 +96,5 @@ def test_e5m2_decodes() -> None:
     assert np.array_equal(e4m3.decode_e5m2_to_float(CODES), expected, equal_nan=True)
 
 
-def test_relu_keeps_the_code_of_nan() -> None:
-    assert e4m3.encode_half(np.uint16([0x7E00, 0xFE00]), relu=True).tolist() == [0x7F, 0xFF]
-    assert f16.is_nan_half(np.uint16([0x7C01, 0xFC00])).tolist() == [True, False]
+def test_relu_keeps_nan() -> None:
+    assert e4m3.encode_half(np.uint16([0x7E00, 0xFE00, 0x8000]), relu=True).tolist() == [0x7F, 0x7F, 0]

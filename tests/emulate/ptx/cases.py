@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,11 +26,11 @@ class Case:
     ulp: int = 0
 
 
-def case(name: str, result: str, sources: str, model: Model, *, ulp: int = 0, tail: str = "") -> Case:
-    """`name d, a, b…{tail};` with types given by `result` and the words of `sources`."""
+def case(name: str, result: str, sources: str, model: Model, *, ulp: int = 0, tail: str = "", head: str = "") -> Case:
+    """`{head}name d, a, b…{tail};` with types given by `result` and the words of `sources`."""
     inputs = tuple(sources.split())
     operands = ", ".join(["%d0", *(f"%a{i}" for i in range(len(inputs)))])
-    return Case(name, Snippet(f"{name} {operands}{tail};", inputs, (result,)), model, ulp)
+    return Case(name, Snippet(f"{head}{name} {operands}{tail};", inputs, (result,)), model, ulp)
 
 
 def signed(bits: int, width: int) -> int:
@@ -68,7 +69,7 @@ def integer_cases() -> Iterator[Case]:
             "mul.lo": lambda a, b: a * b,
             "mul.hi": lambda a, b, w=width: a * b >> w,  # type: ignore[misc]
             "div": truncated_quotient,
-            "rem": lambda a, b: a - b * truncated_quotient(a, b),
+            "rem": lambda a, b: a - b * truncated_quotient(a, b) if b else -1,
             "min": min,
             "max": max,
         }
@@ -178,11 +179,13 @@ def bit_cases() -> Iterator[Case]:
             name,
             on_integers(name, width, lambda a, w=width: int(f"{a:0{w}b}"[::-1], 2)),  # type: ignore[misc]
         )
-        yield case(f"bfi.{name}", name, f"{name} {name} u32 u32", field_insert(width))
+        low = "and.b32 %a2, %a2, 255; and.b32 %a3, %a3, 255;\n"
+        yield case(f"bfi.{name}", name, f"{name} {name} u32 u32", field_insert(width), head=low)
     for name in ("u32", "s32", "u64", "s64"):
         find = on_integers(name, 32, lambda a: (~a if a < 0 else a).bit_length() - 1)
         yield case(f"bfind.{name}", "u32", name, find)
-        yield case(f"bfe.{name}", name, f"{name} u32 u32", field_extract(name))
+        low = "and.b32 %a1, %a1, 255; and.b32 %a2, %a2, 255;\n"  # more is undefined
+        yield case(f"bfe.{name}", name, f"{name} u32 u32", field_extract(name), head=low)
     for side in "lr":
         for mode in ("wrap", "clamp"):
             yield case(f"shf.{side}.{mode}.b32", "b32", "b32 b32 u32", funnel(side == "l", mode == "clamp"))
@@ -310,16 +313,13 @@ def half_cases() -> Iterator[Case]:
 
 
 def sign_cases() -> Iterator[Case]:
-    """abs and neg change the sign bit, also of a NaN."""
-    yield case("abs.f32", "f32", "f32", lambda a: a & 0x7FFFFFFF)
-    yield case("neg.f32", "f32", "f32", lambda a: a ^ 0x80000000)
-    yield case("abs.ftz.f32", "f32", "f32", lambda a: flushed(a, "f32") & 0x7FFFFFFF)
-    yield case("neg.ftz.f32", "f32", "f32", lambda a: flushed(a, "f32") ^ 0x80000000)
-    for name, wrap in (("f16", lambda m: m), ("f16x2", on_halves)):
-        yield case(f"abs.{name}", name, name, wrap(lambda a: a & 0x7FFF))
-        yield case(f"neg.{name}", name, name, wrap(lambda a: a ^ 0x8000))
-        yield case(f"abs.ftz.{name}", name, name, wrap(lambda a: flushed(a, "f16") & 0x7FFF))
-        yield case(f"neg.ftz.{name}", name, name, wrap(lambda a: flushed(a, "f16") ^ 0x8000))
+    """abs and neg change the sign; NaN comes out canonical."""
+    for flags in ("", ".ftz"):
+        yield case(f"abs{flags}.f32", "f32", "f32", on_floats("f32", abs, flags))
+        yield case(f"neg{flags}.f32", "f32", "f32", on_floats("f32", operator.neg, flags))
+        for name, wrap in (("f16", lambda m: m), ("f16x2", on_halves)):
+            yield case(f"abs{flags}.{name}", name, name, wrap(on_floats("f16", abs, flags)))
+            yield case(f"neg{flags}.{name}", name, name, wrap(on_floats("f16", operator.neg, flags)))
 
 
 def approximate(function: Callable[[float], float], *, name: str = "f32", ftz: bool = True) -> Model:

@@ -58,7 +58,7 @@ def to_integer(result: str, source: str, rounding: str) -> Model:
     def model(bits: int) -> int:
         value = value_of(bits, FORMATS[source])
         if math.isnan(value):
-            return 1 << 63 if width == 64 and source == "f64" else 0
+            return 1 << (width - 1) if width == 64 or source == "f64" else 0
         if math.isinf(value):
             integer = most if value > 0 else least
         else:
@@ -102,7 +102,7 @@ def e4m3_code(half: int, relu: bool) -> int:
     value = value_of(half, FORMATS["f16"])
     sign = half >> 15 << 7
     if math.isnan(value):
-        return 0x7F | sign
+        return 0x7F
     if relu and sign:
         return 0
     clamped = np.float64([min(max(value, -448.0), 448.0)])
@@ -144,12 +144,19 @@ def conversion_cases() -> Iterator[Case]:
         for result in integers:
             if result != source:
                 yield convert(f"cvt.{result}.{source}", extend(result, source, False))
+            if _may_saturate(result, source):
                 yield convert(f"cvt.sat.{result}.{source}", extend(result, source, True))
         for result in FORMATS:
             yield convert(f"cvt.rn.{result}.{source}", from_integer(result, source))
     yield convert("cvt.rn.satfinite.e4m3x2.f16x2", e4m3_pair(False))
     yield convert("cvt.rn.satfinite.relu.e4m3x2.f16x2", e4m3_pair(True))
     yield convert("cvt.rn.f16x2.e4m3x2", from_e4m3)
+
+
+def _may_saturate(result: str, source: str) -> bool:
+    """PTX has .sat only where a value can be out of range."""
+    wider = int(result[1:]) - int(source[1:])
+    return wider < 0 or (wider == 0 and result != source) or (result[0] == "u" and source[0] == "s")
 
 
 ORDERED: dict[str, Callable[[float, float], bool]] = {

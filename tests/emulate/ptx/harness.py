@@ -13,7 +13,7 @@ from zluda_rr.ptx import parse
 
 Slots = NDArray[np.uint64]
 
-HEADER = ".version 8.4\n.target sm_89\n.address_size 64\n"
+HEADER = ".version 8.7\n.target sm_89\n.address_size 64\n"
 _WIDTH = {"pred": 32, "f16x2": 32, "e4m3x2": 16, "u8": 16, "s8": 16, "b8": 16}
 
 

@@ -119,7 +119,7 @@ def fused(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
 
 
 def sign(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
-    """abs and neg of any type: sign bits only, after `.ftz`."""
+    """abs and neg of any type; NVIDIA's GPUs do them as additions, so an f32 NaN comes out canonical."""
     name = spec.type
     if name in ("f16", "f16x2"):
         return half.sign(compiler, statement, spec)
@@ -127,9 +127,7 @@ def sign(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
         return integer.unary(compiler, statement, spec)
     spec.allow(("ftz",))
     function = np.absolute if spec.opcode == "abs" else np.negative
-    if "ftz" in spec.flags:
-        return lift(compiler, statement, lambda a: function(flush(a)), name, (name,))
-    return lift(compiler, statement, function, name, (name,))
+    return lift(compiler, statement, modified(function, spec) if name == "f32" else function, name, (name,))
 
 
 def copy_sign(compiler: Compiler, statement: Statement, spec: Spec) -> Op:

@@ -91,11 +91,23 @@ def fused(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
 
 
 def sign(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
-    """abs and neg: the sign bit only."""
+    """abs and neg; NVIDIA's GPUs do them as additions, so a NaN comes out canonical."""
     spec.allow(("ftz",))
     if spec.opcode == "abs":
-        return lift(compiler, statement, _modified(lambda a: a & np.uint16(0x7FFF), spec), spec.type, (spec.type,))
-    return lift(compiler, statement, _modified(lambda a: a ^ np.uint16(0x8000), spec), spec.type, (spec.type,))
+        return lift(
+            compiler,
+            statement,
+            _modified(lambda a: f16.canonical_half(a & np.uint16(0x7FFF)), spec),
+            spec.type,
+            (spec.type,),
+        )
+    return lift(
+        compiler,
+        statement,
+        _modified(lambda a: f16.canonical_half(a ^ np.uint16(0x8000)), spec),
+        spec.type,
+        (spec.type,),
+    )
 
 
 def transcendental(compiler: Compiler, statement: Statement, spec: Spec) -> Op:

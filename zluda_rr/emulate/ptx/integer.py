@@ -54,7 +54,7 @@ def divide(a: Array, b: Array) -> Array:
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """a - b * divide(a, b)."""
+    """a - b * divide(a, b); all ones for b = 0, as NVIDIA's."""
     return _divide(a, b)[1]
 
 
@@ -66,8 +66,9 @@ def _divide(a: Array, b: Array) -> tuple[Array, Array]:
     quotient = x // np.where(zero, unsigned.type(1), y)
     if a.dtype.kind == "i":
         quotient = np.where((a < 0) != (b < 0), np.negative(quotient), quotient)
-    result = np.where(zero, ~unsigned.type(0), quotient).astype(unsigned).view(a.dtype)
-    return result, a - b * result
+    ones = ~unsigned.type(0)
+    result = np.where(zero, ones, quotient).astype(unsigned).view(a.dtype)
+    return result, np.where(zero, ones.view(a.dtype), a - b * result)
 
 
 def bit_length(a: Array) -> NDArray[np.uint32]:
