@@ -38,7 +38,7 @@ class ControlFlow:
 
     def __init__(self, body: Body) -> None:
         starts = _leaders(body)
-        ends = [*(start - 1 for start in starts[1:]), len(body.statements)]
+        ends = [*(start - 1 for start in starts[1:]), len(body.statements)][: len(starts)]
         self._starts = starts
         self.blocks = tuple([BasicBlock(i, s, e) for i, (s, e) in enumerate(zip(starts, ends, strict=True))])
         block_at = {start: index for index, start in enumerate(starts)}

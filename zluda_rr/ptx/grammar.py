@@ -1,5 +1,6 @@
 """The lark parser for one chunk, and its errors as PtxErrors."""
 
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -53,12 +54,22 @@ def _explain(error: UnexpectedInput, chunk: str, source: str, offset: int, filen
             at, found = error.token.start_pos, _quoted(str(error.token))
     elif isinstance(error, UnexpectedCharacters):
         names = set(error.allowed or ())
-        at, found = error.pos_in_stream or 0, _quoted(chunk[error.pos_in_stream or 0])
+        at = error.pos_in_stream or 0
+        found = _quoted(first_word(chunk[at:]))
     elif isinstance(error, UnexpectedEOF):
         names = set(error.expected)
     expected = tuple(sorted(_name(n) for n in names if n not in {"$END", "WHITE", "LINE_COMMENT", "BLOCK_COMMENT"}))
     message = f"expected {_any_of(expected)}, found {found}" if expected else f"unexpected {found}"
     return error_at(filename, source, offset + at, message, expected)
+
+
+def first_word(text: str) -> str:
+    """What a message calls the thing at the start of a text: its first word or character."""
+    found = _WORD.match(text)
+    return found.group() if found else "the end"
+
+
+_WORD = re.compile(r"[\w.%$]+|.", re.DOTALL)
 
 
 def _quoted(text: str) -> str:

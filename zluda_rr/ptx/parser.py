@@ -9,7 +9,7 @@ from lark import Token
 
 from .collection import no_collection
 from .declarations import function_header, register_declaration, variable_declarations
-from .grammar import ChunkTree, parse_chunk
+from .grammar import ChunkTree, first_word, parse_chunk
 from .nodes import (
     Block,
     BodyItem,
@@ -35,6 +35,7 @@ _LINKAGE = frozenset({"visible", "extern", "weak", "common"})
 _REPEATED = frozenset({"loc", "branchtargets"})
 _NAME = re.compile(r"\.(\w+)")
 _FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak|common)\s+)*\.(?:entry|func)\b")
+_SECTION = re.compile(r"\.section\s+[\w.]+\s*\{[^}]*\Z")
 # Control characters, and what a decoder puts in place of bytes that are no text.
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ufffd\ufeff]")
 
@@ -81,7 +82,7 @@ class _Parser:
                 raise self._error("expected .version as the first directive of a PTX module", items[0].span)
         closing = self.text[self.position :]
         if closing and TRIVIA.fullmatch(closing) is None:
-            raise self._stuck("directive", "")
+            raise self._stuck_in_module(items)
         if not items:
             raise self._error("expected .version: there is no PTX in this text", Span(self.line, self.column, 0))
         self._reject_duplicates(items)
@@ -209,17 +210,31 @@ class _Parser:
         lines = self.text.split("\n")
         return PtxError(self.filename, span.line, span.column, message, lines[span.line - 1].rstrip("\r"))
 
+    def _stuck_in_module(self, items: list[ModuleItem]) -> PtxError:
+        at = _end(TRIVIA, self.text, self.position)
+        section = _SECTION.match(self.text, at)
+        if section is not None:
+            line = self.text.count("\n", 0, at) + 1
+            return self._at_end(f'expected "}}": the section at line {line} is not closed')
+        if self.text[at] in ".}/":
+            return self._stuck("directive", "")
+        expected = "a directive, a function or a variable" if items else ".version"
+        message = f'expected {expected}, found "{first_word(self.text[at : at + 40])}"'
+        return error_at(self.filename, self.text, at, message)
+
+    def _at_end(self, message: str) -> PtxError:
+        return error_at(self.filename, self.text, len(self.text.rstrip()), message)
+
     def _stuck_in_body(self, opened: Span) -> PtxError:
         return self._stuck("instruction", f'expected "}}": the block opened at line {opened.line} is not closed')
 
     def _stuck(self, start: str, at_end: str) -> PtxError:
         """No chunk begins after the trivia at `position`: say why. `start` is the grammar rule for what is no
         directive."""
-        found = TRIVIA.match(self.text, self.position)
-        at = found.end() if found else self.position
+        at = _end(TRIVIA, self.text, self.position)
         rest = self.text[at:]
         if not rest:
-            return error_at(self.filename, self.text, len(self.text.rstrip()), at_end)
+            return self._at_end(at_end)
         if rest[0] == "}":
             return error_at(self.filename, self.text, at, 'unexpected "}": no block is open')
         if rest.startswith("/*"):
@@ -230,7 +245,7 @@ class _Parser:
             parse_chunk(start, rest, self.text, at, self.filename)
         except PtxError as error:
             return error
-        return error_at(self.filename, self.text, at, f"unexpected {rest.split()[0][:40]!r}")
+        return error_at(self.filename, self.text, at, f'unexpected "{first_word(rest[:40])}"')
 
     def _reject_non_text(self) -> None:
         found = _NOT_TEXT.search(self.text)
@@ -248,6 +263,12 @@ class _Parser:
                 message = f"function {item.name} is defined twice, first at line {seen[item.name].line}"
                 raise self._error(message, item.span)
             seen[item.name] = item.span
+
+
+def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """Where a pattern that may match nothing ends."""
+    found = pattern.match(text, position)
+    return found.end() if found else position
 
 
 def _directive_name(chunk: str) -> str:
