@@ -9,15 +9,19 @@ from zluda_rr.emulate.gfx12 import (
     execute_control,
     execute_lds,
     execute_memory,
+    execute_memory_rare,
     execute_salu,
     execute_salu_compare,
+    execute_salu_rare,
     execute_valu_compare,
     execute_valu_convert,
     execute_valu_float,
     execute_valu_int,
     execute_valu_lanes,
+    execute_valu_rare,
     execute_vop3p,
     execute_wmma,
+    execute_wmma_wide,
 )
 from zluda_rr.emulate.gfx12.inst import Inst
 from zluda_rr.emulate.gfx12.machine import EmulationError
@@ -27,15 +31,19 @@ _FAMILIES = (
     execute_control,
     execute_lds,
     execute_memory,
+    execute_memory_rare,
     execute_salu,
     execute_salu_compare,
+    execute_salu_rare,
     execute_valu_compare,
     execute_valu_convert,
     execute_valu_float,
     execute_valu_int,
     execute_valu_lanes,
+    execute_valu_rare,
     execute_vop3p,
     execute_wmma,
+    execute_wmma_wide,
 )
 
 

@@ -143,7 +143,9 @@ def _div_fixup(quotient: Array, denominator: Array, numerator: Array) -> Array:
     """Special cases of a division whose quotient has been refined: RDNA4 ISA, V_DIV_FIXUP."""
     sign = np.signbit(denominator) ^ np.signbit(numerator)
     kind = quotient.dtype.type
-    signed = np.where(sign, -np.abs(quotient), np.abs(quotient))
+    # A refinement that overflowed is an infinity or a NaN; the manual asks for exponent 255 (of S1 by mistake).
+    magnitude = np.where(np.isfinite(quotient), np.abs(quotient), kind(np.inf))
+    signed = np.where(sign, -magnitude, magnitude)
     zero = np.where(sign, kind(-0.0), kind(0.0))
     infinite = np.where(sign, kind(-np.inf), kind(np.inf))
     result = np.where((numerator == 0) | np.isinf(denominator), zero, signed)
@@ -155,20 +157,23 @@ def _div_fixup(quotient: Array, denominator: Array, numerator: Array) -> Array:
 
 
 def _div_fmas(letter: str) -> Build:
-    """fma, scaled back where v_div_scale set VCC."""
-    power = {"f": np.float32(2.0**64), "d": np.float64(2.0**128)}[letter]
-    formula = floats.fma_f32 if letter == "f" else floats.fma_f64
+    """fma, scaled back where v_div_scale set VCC, rounded once. The exponent of the third source, the quotient
+    so far, says which way."""
+    power = {"f": 64, "d": 128}[letter]
+    plain = floats.fma_f32 if letter == "f" else floats.fma_f64
+    scaled = floats.scaled_fma_f32 if letter == "f" else floats.scaled_fma_f64
 
     def build(b: Binder) -> None:
         flags = b.operand(Operand(Kind.SPECIAL, Special.VCC_LO), "b")
 
-        def scaled(x: Array, y: Array, z: Array, flag: Array) -> Array:
-            # Which way the scale goes follows from the exponent of the third source.
-            result = formula(x, y, z)
-            up = np.abs(z) >= z.dtype.type(1) if letter == "d" else np.abs(z) >= np.float32(2)
-            return np.where(flag, result * np.where(up, power, 1 / power).astype(result.dtype), result)
+        def formula(x: Array, y: Array, z: Array, flag: Array) -> Array:
+            result = plain(x, y, z)
+            if not flag.any():
+                return result
+            exponent = np.where(np.abs(z) >= 2, power, -power)
+            return np.where(flag, scaled(x, y, z, exponent), result)
 
-        b.emit(letter, scaled, *b.vectors(letter * 3), flags)
+        b.emit(letter, formula, *b.vectors(letter * 3), flags)
 
     return build
 

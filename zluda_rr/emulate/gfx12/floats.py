@@ -54,10 +54,27 @@ def fma_f64(a: Array, b: Array, c: Array) -> Array:
     return result.reshape(shape)
 
 
-def _fma_exact(a: float, b: float, c: float) -> float:
+def scaled_fma_f32(a: Array, b: Array, c: Array, exponent: Array) -> Array:
+    """`(a * b + c) * 2**exponent`, rounded once."""
+    return np.ldexp(fma_to_odd(a, b, c), exponent).astype(np.float32)
+
+
+def scaled_fma_f64(a: Array, b: Array, c: Array, exponent: Array) -> Array:
+    """`(a * b + c) * 2**exponent`, rounded once."""
+    shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c), np.shape(exponent))
+    flat = [np.broadcast_to(x, shape).ravel() for x in (a, b, c)]
+    powers = np.broadcast_to(exponent, shape).ravel()
+    result = flat[0] * flat[1] + flat[2]
+    finite = np.isfinite(flat[0]) & np.isfinite(flat[1]) & np.isfinite(flat[2])
+    for index in np.flatnonzero(finite):
+        result[index] = _fma_exact(*(float(x[index]) for x in flat), int(powers[index]))
+    return result.reshape(shape)
+
+
+def _fma_exact(a: float, b: float, c: float, power: int = 0) -> float:
     from fractions import Fraction
 
-    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    exact = (Fraction(a) * Fraction(b) + Fraction(c)) * Fraction(2) ** power
     if exact == 0:
         return a * b + c
     try:
@@ -169,3 +186,15 @@ def median(a: Array, b: Array, c: Array) -> Array:
     if unordered.any():
         return np.where(unordered, minimum_number(low, c), middle)
     return middle
+
+
+def bf16_to_float(bits: Array) -> Array:
+    """bf16 bits to f32."""
+    return np.asarray(np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def round_bf16(x: Array) -> Array:
+    """f32 to bf16 bits, to nearest even; NaN becomes quiet."""
+    bits = np.asarray(x, dtype=np.float32).view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    return np.where(np.isnan(x), (bits >> np.uint32(16)) | np.uint32(0x40), rounded).astype(np.uint16)

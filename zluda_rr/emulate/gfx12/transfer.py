@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zluda_rr.emulate.gfx12.bind import Binder
+from zluda_rr.emulate.gfx12.floats import bf16_to_float, maximum_number, minimum_number, round_bf16
 from zluda_rr.emulate.gfx12.inst import Operand
 from zluda_rr.emulate.gfx12.machine import LANES, Variant
 from zluda_rr.emulate.gfx12.ports import Port
+from zluda_rr.numerics.f16 import half_to_float, round_half
 
 Array = NDArray[Any]
 Address = Callable[[Array], Array]
@@ -158,6 +160,29 @@ def updates() -> dict[str, tuple[str, Update]]:
             f"dec_u{size}": (word, lambda old, x, _: np.where((old == 0) | (old > x), x, old - 1)),
             f"swap_b{size}": (word, lambda old, x, _: x),
             f"cmpswap_b{size}": (word, lambda old, x, expected: np.where(old == expected, x, old)),
+            f"mskor_b{size}": (word, lambda old, mask, x: (old & ~mask) | x),
         }
-    table["add_f32"] = ("f4", lambda old, x, _: old + x)
+    return table | _more_updates()
+
+
+def _more_updates() -> dict[str, tuple[str, Update]]:
+    """Float and saturating ones. Float atomics flush nothing; minimum and maximum are IEEE's *Number."""
+    table: dict[str, tuple[str, Update]] = {
+        "add_f32": ("f4", lambda old, x, _: old + x),
+        "sub_clamp_u32": ("u4", lambda old, x, _: np.where(old < x, 0, old - x)),
+        "cond_sub_u32": ("u4", lambda old, x, _: np.where(old < x, old, old - x)),
+        "pk_add_f16": ("u4", lambda old, x, _: _packed_sum(old, x, half_to_float, round_half)),
+        "pk_add_bf16": ("u4", lambda old, x, _: _packed_sum(old, x, bf16_to_float, round_bf16)),
+    }
+    for dtype, size in (("f4", 32), ("f8", 64)):
+        table[f"min_num_f{size}"] = (dtype, lambda old, x, _: minimum_number(old, x))
+        table[f"max_num_f{size}"] = (dtype, lambda old, x, _: maximum_number(old, x))
     return table
+
+
+def _packed_sum(
+    old: Array, x: Array, widen: Callable[[Array], Array], narrow: Callable[[Array], Array]
+) -> Array:
+    """Two 16-bit float sums in a word."""
+    first, second = (widen(np.ascontiguousarray(v).view(np.uint16)) for v in (old, x))
+    return np.ascontiguousarray(narrow(first + second)).view(np.uint32)
