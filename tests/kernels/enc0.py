@@ -1,4 +1,4 @@
-"""Workloads and the kernel around the body `zrr_swin_enc0`; results by token, compared with the corpus's numpy model."""
+"""Workloads and the kernel around the enc0 bodies; results by token, to compare with the corpus's numpy model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,8 +44,10 @@ void probe(uint64_t in, uint64_t out, uint64_t w, uint64_t arena, uint64_t plane
     const zrr::gptr source = zrr::global_pointer(in) + 3072 * block, target = zrr::global_pointer(out) + 2048 * block;
     uint32_t a[24];
     for (int i = 0; i < 24; ++i) a[i] = *zrr::global_at<uint32_t>(source + 128 * i, 4 * l);
-    const uint32_t at = {body}(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13],
-                               a[14], a[15], a[16], a[17], a[18], a[19], a[20], a[21], a[22], a[23], 0, 0, 0, 0, w, arena, planes, ex, ey, 8 * bx - sx, 8 * by - sy, lds);
+    const uint32_t at = {body}(
+        a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15], a[16],
+        a[17], a[18], a[19], a[20], a[21], a[22], a[23], 0, 0, 0, 0, w, arena, planes, ex, ey, 8 * bx - sx,
+        8 * by - sy, lds);
     zrr::lds_order();
     for (int i = 0; i < 16; ++i)
         *zrr::global_at<uint32_t>(target + 128 * i, 4 * l) = *zrr::lds_at<uint32_t>(at + 4 * l, 128 * i);
@@ -70,8 +72,12 @@ def workload(kind: WorkloadKind, seed: int = 3) -> tuple[np.ndarray, np.ndarray]
     return image, model_formats.requantise(values.astype(np.float16))
 
 
-def compile_body(source: str = "swin_enc0.hip", body: str = "zrr_swin_enc0", kernels: Path | None = None,
-                 defines: dict[str, str] | None = None) -> toolchain.Compiled:
+def compile_body(
+    source: str = "swin_enc0.hip",
+    body: str = "zrr_swin_enc0",
+    kernels: Path | None = None,
+    defines: dict[str, str] | None = None,
+) -> toolchain.Compiled:
     """The kernel `probe` around a body of `kernels/` (or of a patched copy)."""
     text = KERNEL.format(source=source, body=body)
     folder = kernels or resource_dir("kernels")

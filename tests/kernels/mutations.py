@@ -56,60 +56,104 @@ _SLOT_LOGICAL = """            for (int j = 0; j < 2; ++j)
                     (uint16_t)(words[4 * tile + v] >> (16 * j));
 """
 
-MUTATIONS: dict[str, Mutation] = {
-    mutation.name: mutation
-    for mutation in (
-        Mutation(
-            "logical_k",
-            "K grouped by logical k 0..15 / 16..31 instead of slots: other f32 sums inside a k32 step",
-            (
-                Edit("zrr_staged.h", _STAGE_WORD, _STAGE_LOGICAL),
-                Edit("zrr_staged.h", _SLOT_WORD, _SLOT_LOGICAL),
+PHASE_MUTATIONS = (
+    Mutation(
+        "logical_k",
+        "K grouped by logical k 0..15 / 16..31 instead of slots: other f32 sums inside a k32 step",
+        (
+            Edit("zrr_staged.h", _STAGE_WORD, _STAGE_LOGICAL),
+            Edit("zrr_staged.h", _SLOT_WORD, _SLOT_LOGICAL),
+        ),
+    ),
+    Mutation(
+        "operand_halves_swapped",
+        "the two halves of the weight operand exchanged between the half-waves",
+        (
+            Edit(
+                "zrr_staged.h",
+                "(slots + 16 * index + 8 * (lane_id() >> 4))",
+                "(slots + 16 * index + 8 * ((lane_id() >> 4) ^ 1))",
             ),
         ),
-        Mutation(
-            "operand_halves_swapped",
-            "the two halves of the weight operand exchanged between the half-waves",
-            (
-                Edit(
-                    "zrr_staged.h",
-                    "(slots + 16 * index + 8 * (lane_id() >> 4))",
-                    "(slots + 16 * index + 8 * ((lane_id() >> 4) ^ 1))",
-                ),
+    ),
+    Mutation(
+        "rounding_skipped",
+        "no rounding to f16 after a k32 step: the extra f32 bits are cut off",
+        (
+            Edit(
+                "zrr_f16.h",
+                "round_pair(float low, float high) { return round_scaled(low, high, 1.0f); }",
+                "round_pair(float low, float high) {\n"
+                "    return __builtin_bit_cast(half2, __builtin_amdgcn_cvt_pkrtz(low, high));\n}",
             ),
         ),
-        Mutation(
-            "rounding_skipped",
-            "no rounding to f16 after a k32 step: the extra f32 bits are cut off",
-            (
-                Edit(
-                    "zrr_f16.h",
-                    "ZRR_DEVICE half2 round_pair(float low, float high) {\n",
-                    "ZRR_DEVICE half2 round_pair(float low, float high) {\n"
-                    "    return __builtin_bit_cast(half2, __builtin_amdgcn_cvt_pkrtz(low, high));\n",
-                ),
+    ),
+    Mutation(
+        "direct_converter",
+        "NVIDIA fragments handed to the WMMAs as they are, without the exchange through the image",
+        (
+            Edit(
+                "swin_phase.hip",
+                "const kop a0 = kop_image(slots, column), a1 = kop_image(slots, column + 32);",
+                "const kop a0 = {{b[4 * u], b[4 * u + 2]}}, a1 = {{b[4 * u + 1], b[4 * u + 3]}};",
+            ),
+            Edit(
+                "swin_phase.hip",
+                "const uint32_t column = tile_column<RowOrder::direct>(lane_id() & 15, u);\n",
+                "\n",
+            ),
+            Edit(
+                "swin_phase.hip",
+                "const kop b0 = swin_operand<32>(scratch, 16 * m, 0), b1 = swin_operand<32>(scratch, 16 * m, 1);",
+                "const kop b0 = {{a[4 * m], a[4 * m + 1]}}, b1 = {{a[4 * m + 2], a[4 * m + 3]}};",
             ),
         ),
-        Mutation(
-            "direct_converter",
-            "NVIDIA fragments handed to the WMMAs as they are, without the exchange through the image",
-            (
-                Edit(
-                    "swin_phase.hip",
-                    "const kop a0 = kop_image(slots, column), a1 = kop_image(slots, column + 32);",
-                    "const kop a0 = {{b[4 * u], b[4 * u + 2]}}, a1 = {{b[4 * u + 1], b[4 * u + 3]}};",
-                ),
-                Edit(
-                    "swin_phase.hip",
-                    "const uint32_t column = tile_column<RowOrder::direct>(lane_id() & 15, u);\n",
-                    "\n",
-                ),
-                Edit(
-                    "swin_phase.hip",
-                    "const kop b0 = swin_operand<32>(scratch, 16 * m, 0), b1 = swin_operand<32>(scratch, 16 * m, 1);",
-                    "const kop b0 = {{a[4 * m], a[4 * m + 1]}}, b1 = {{a[4 * m + 2], a[4 * m + 3]}};",
-                ),
+    ),
+)
+
+DIRECT_MUTATIONS = (
+    Mutation(
+        "row_order",
+        "weight rows in column order instead of slot order",
+        (
+            Edit(
+                "zrr_direct.h",
+                "64 * (2 * (r >> 2) + (r & 1)) + 32 * h + 512 * ((r >> 1) & 1)",
+                "64 * (r & 7) + 32 * h + 512 * (r >> 3)",
             ),
         ),
-    )
-}
+    ),
+    Mutation(
+        "no_half_wave_exchange",
+        "row sums without the other half-wave's columns",
+        (Edit("zrr_norm.h", "    sum = sum + as_half2(other_half(as_bits(sum)));\n", ""),),
+    ),
+    Mutation(
+        "bias_slot",
+        "score bias from the neighbouring 16-byte slot",
+        (Edit("zrr_attention.h", "2 * pair) + 16 * load;", "2 * pair) + 16 * (load ^ 1);"),),
+    ),
+    Mutation(
+        "addition_order",
+        "f16 row sums: VGPR bit 2 before the tile parity",
+        (
+            Edit(
+                "zrr_norm.h",
+                "(partial[0][0] + partial[1][0]) + (partial[0][1] + partial[1][1])",
+                "(partial[0][0] + partial[0][1]) + (partial[1][0] + partial[1][1])",
+            ),
+        ),
+    ),
+    Mutation(
+        "step_rounding_skipped",
+        "no rounding to f16 between the key steps of P.V",
+        (Edit("zrr_attention.h", "if (s + 1 < kSteps) acc[u][c] = round_in_f32(acc[u][c]);", ""),),
+    ),
+    Mutation(
+        "no_guard",
+        "arena stores of tokens left and right of the extents",
+        (Edit("swin_enc0.hip", "if ((uint32_t)x < ex && (uint32_t)y < ey)", "if ((uint32_t)y < ey)"),),
+    ),
+)
+
+MUTATIONS: dict[str, Mutation] = {mutation.name: mutation for mutation in (*PHASE_MUTATIONS, *DIRECT_MUTATIONS)}
