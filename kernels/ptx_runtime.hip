@@ -184,6 +184,11 @@ ZRT u32 zrt_movmatrix_trans(u32 value) {
 
 ZRT u32 zrt_lane_id() { return lane_id(); }
 
+// Blocks of the grid per axis: the first three words of the hidden kernel arguments (LLVM AMDGPUUsage, code object V5).
+ZRT u32 zrt_grid_size_x() { return ((const __attribute__((address_space(4))) u32*)__builtin_amdgcn_implicitarg_ptr())[0]; }
+ZRT u32 zrt_grid_size_y() { return ((const __attribute__((address_space(4))) u32*)__builtin_amdgcn_implicitarg_ptr())[1]; }
+ZRT u32 zrt_grid_size_z() { return ((const __attribute__((address_space(4))) u32*)__builtin_amdgcn_implicitarg_ptr())[2]; }
+
 // --------------------------------------------------------------------------------------------------------- surfaces
 
 // The 32-byte descriptor behind a surface or texture handle.

@@ -104,6 +104,7 @@ def compile(file: Path, output: Path, entry: str | None, as_json: bool, quiet: b
     help="Kind of data; default: all.",
 )
 @click.option("--seed", default=1, show_default=True, help="Seed of weights and inputs.")
+@click.option("--stage", type=int, help="Compare only the accumulators of this phase.")
 @click.option("--oracle/--no-oracle", default=True, help="Also compare the translated kernel with the PTX oracle.")
 @_JSON
 @_QUIET
@@ -113,23 +114,23 @@ def verify(
     models: tuple[str, ...],
     kinds: tuple[str, ...],
     seed: int,
+    stage: int | None,
     oracle: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Prove in the emulator that a layer's rewritten kernel equals the translated one byte for byte."""
-    from zluda_rr.runtime import MODELS, Progress, WorkloadKind, subject, verify_text
+    from zluda_rr.runtime import MODELS, Progress, WorkloadKind, subject, verify_stage, verify_text
     from zluda_rr.runtime import verify as verify_layer
 
     what = subject(layer, _cut_names(layer, cuts))
-    report = verify_layer(
-        what,
-        models=models or MODELS,
-        kinds=tuple(WorkloadKind(kind) for kind in kinds) or tuple(WorkloadKind),
-        seed=seed,
-        oracle=oracle,
-        progress=Progress(quiet),
-    )
+    chosen = models or MODELS
+    data = tuple(WorkloadKind(kind) for kind in kinds) or tuple(WorkloadKind)
+    show = Progress(quiet)
+    if stage is None:
+        report = verify_layer(what, models=chosen, kinds=data, seed=seed, oracle=oracle, progress=show)
+    else:
+        report = verify_stage(what, stage, models=chosen, kinds=data, seed=seed, progress=show)
     _print_json(asdict(report)) if as_json else click.echo(verify_text(report))
     if not report.equal:
         sys.exit(1)

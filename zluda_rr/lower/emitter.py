@@ -10,11 +10,12 @@ from zluda_rr.lower.problem import LoweringError, unsupported
 from zluda_rr.lower.scalar import is_float, is_signed, llvm_type, width
 from zluda_rr.ptx import Body, Immediate, Negated, Operand, Pair, Register, Statement, Symbol, Vector
 
-# Values of PTX's special registers as IR calls; zrt_lane_id is in kernels/ptx_runtime.hip.
+# Values of PTX's special registers as IR calls; zrt_ functions are in kernels/ptx_runtime.hip.
 _SPECIAL = {
     "%laneid": "call i32 @zrt_lane_id()",
     **{f"%tid.{axis}": f"call i32 @llvm.amdgcn.workitem.id.{axis}()" for axis in "xyz"},
     **{f"%ctaid.{axis}": f"call i32 @llvm.amdgcn.workgroup.id.{axis}()" for axis in "xyz"},
+    **{f"%nctaid.{axis}": f"call i32 @zrt_grid_size_{axis}()" for axis in "xyz"},
 }
 WARP_SIZE = 32
 

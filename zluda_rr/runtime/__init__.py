@@ -7,8 +7,9 @@ from zluda_rr.runtime.device import Device, EmulatorDevice, Execution, OracleDev
 from zluda_rr.runtime.files import CompileReport, compile_file, rewrite_file
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.report import bench_json, bench_text, verify_text
+from zluda_rr.runtime.stages import PhaseDifference, PhaseProbe, first_differing_phase, phase_probe
 from zluda_rr.runtime.variants import Subject, subject
-from zluda_rr.runtime.verify import MODELS, VerifyReport, first_differing_phase, verify
+from zluda_rr.runtime.verify import MODELS, VerifyReport, verify, verify_stage
 from zluda_rr.runtime.weights import Region, RegionKind, WorkloadKind, weight_image
 from zluda_rr.runtime.workload import Launch, Shape, build_launch
 
@@ -22,6 +23,8 @@ __all__ = [
     "Execution",
     "Launch",
     "OracleDevice",
+    "PhaseDifference",
+    "PhaseProbe",
     "Program",
     "Progress",
     "Region",
@@ -37,10 +40,12 @@ __all__ = [
     "compare_outputs",
     "compile_file",
     "first_differing_phase",
+    "phase_probe",
     "rewrite_file",
     "run_demo",
     "subject",
     "verify",
+    "verify_stage",
     "verify_text",
     "weight_image",
 ]

@@ -53,7 +53,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel launch. `memory` is the state before it; `outputs` names the allocations a kernel may write."""
+    """One kernel launch. `memory` is the state before it; `outputs` names the allocations a kernel may write.
+
+    `halves` are the outputs that hold f16 values.
+    """
 
     name: str
     grid: tuple[int, int, int]
@@ -61,6 +64,7 @@ class Launch:
     params: bytes
     memory: AddressSpace
     outputs: tuple[str, ...]
+    halves: frozenset[str] = frozenset()
 
 
 def build_launch(
@@ -97,7 +101,8 @@ def build_launch(
         if output:
             outputs.append(surface.name)
     name = f"{contract.layer}-{kind}-{shape.ex}x{shape.ey}+{shape.shift_x}+{shape.shift_y}-s{seed}"
-    return Launch(name, shape.grid, spec.block, bytes(params), space, tuple(outputs))
+    halves = frozenset(s.name for s in contract.surfaces if s.channel_type == "f16")
+    return Launch(name, shape.grid, spec.block, bytes(params), space, tuple(outputs), halves)
 
 
 def _put(params: bytearray, offset: int, value: npt.NDArray[np.generic]) -> None:

@@ -1,0 +1,121 @@
+"""Phase by phase: both kernels store every accumulator to a capture buffer, up to a phase where they end."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from zluda_rr.errors import UserError
+from zluda_rr.ptx import Address, Module, Register, Statement, edit_function, linearise
+from zluda_rr.rewrite import CapturedPhase, CaptureLayout
+from zluda_rr.runtime.device import Device, EmulatorDevice, Program
+from zluda_rr.runtime.progress import Progress
+from zluda_rr.runtime.variants import Subject, compile_variant
+from zluda_rr.runtime.workload import Launch
+
+CAPTURE = "zrr_capture"
+_POINTER = "%zrr_capture_at"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseDifference:
+    """The first phase whose accumulators differ. `word` is (block, m-tile, half, n-tile, lane)."""
+
+    phase: int
+    word: tuple[int, ...]
+    expected: int
+    actual: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseProbe:
+    """The translated and the rewritten kernel with captures of phases 1..`until`."""
+
+    layout: CaptureLayout
+    until: int
+    programs: tuple[Program, Program]
+    device: Device
+
+    def compare(self, launch: Launch, model: str, first: int = 1) -> PhaseDifference | None:
+        """Run both over `launch`; the first difference in phases `first`..`until`, in phase order."""
+        blocks = launch.grid[0] * launch.grid[1]
+        expected, actual = (self._capture(program, launch, model, blocks) for program in self.programs)
+        for phase in self.layout.phases:
+            if first <= phase.index <= self.until:
+                found = _difference(phase, expected, actual)
+                if found is not None:
+                    return found
+        return None
+
+    def bytes_per_launch(self, launch: Launch, first: int = 1) -> int:
+        """Bytes that `compare` compares."""
+        phases = [p.nbytes for p in self.layout.phases if first <= p.index <= self.until]
+        return sum(phases) * launch.grid[0] * launch.grid[1]
+
+    def _capture(self, program: Program, launch: Launch, model: str, blocks: int) -> npt.NDArray[np.uint32]:
+        """[block, word] of the capture buffer; its pointer is the kernel's second parameter."""
+        memory = launch.memory.copy()
+        address = memory.allocate(CAPTURE, blocks * self.layout.stride)
+        params = launch.params + bytes(-len(launch.params) % 8) + address.to_bytes(8, "little")
+        after = self.device.run(program, replace(launch, memory=memory, params=params), model).memory
+        return after.view(CAPTURE).view(np.uint32).reshape(blocks, -1)
+
+
+def _difference(
+    phase: CapturedPhase, expected: npt.NDArray[np.uint32], actual: npt.NDArray[np.uint32]
+) -> PhaseDifference | None:
+    words = slice(phase.offset // 4, (phase.offset + phase.nbytes) // 4)
+    a, b = (run[:, words].reshape(-1, *phase.shape) for run in (expected, actual))
+    where = np.argwhere(a != b)
+    if not len(where):
+        return None
+    at = tuple(int(i) for i in where[0])
+    return PhaseDifference(phase.index, at, int(a[at]), int(b[at]), len(where))
+
+
+def phase_probe(what: Subject, progress: Progress, until: int | None = None) -> PhaseProbe:
+    """Compile both kernels with captures. `until` ends them after that phase, which makes compiling quicker."""
+    untouched = replace(what, cuts=(), edit=None).rewrite(capture=True)
+    rewritten = what.rewrite(capture=True)
+    layout = rewritten.capture
+    if layout is None:
+        raise ValueError("a module rewritten with capture has a capture layout")
+    last = layout.phases[-1].index
+    if until is not None and not 1 <= until <= last:
+        raise UserError(f"{what.contract.layer} has no phase {until}; its phases are 1 to {last}")
+    stop = until or last
+    entry = what.contract.entry
+    modules = [result.module if until is None else end_after(result.module, entry, layout, stop)
+               for result in (untouched, rewritten)]  # fmt: skip
+    programs = (
+        compile_variant(f"translated, phases 1-{stop}", modules[0], entry, (), progress),
+        compile_variant(f"rewritten, phases 1-{stop}", modules[1], entry, what.body_sources(rewritten), progress),
+    )
+    return PhaseProbe(layout, stop, programs, EmulatorDevice())
+
+
+def end_after(module: Module, entry: str, layout: CaptureLayout, phase: int) -> Module:
+    """The module with a return behind the last captured store of `phase`."""
+    function = next(f for f in module.entries if f.name == entry)
+    end = next(p.offset + p.nbytes for p in layout.phases if p.index == phase)
+    stores = [s.number for s in linearise(function).statements if _captures(s, end)]
+    return edit_function(module, entry, insert_after={stores[-1]: "\tret;\n"})
+
+
+def _captures(statement: Statement, end: int) -> bool:
+    """Whether a statement stores to the capture buffer below byte `end`."""
+    target = statement.operands[0] if statement.opcode == "st" else None
+    return isinstance(target, Address) and target.base == Register(_POINTER) and target.offset < end
+
+
+def first_differing_phase(what: Subject, launch: Launch, model: str, progress: Progress) -> PhaseDifference | None:
+    """The first phase that differs over one launch: first the phases up to the last cut, then all of them."""
+    cut = max(what.contract.cut(name).phase for name in what.cuts)
+    for until in (cut, None):
+        probe = phase_probe(what, progress, until)
+        with progress.step("find the first differing phase"):
+            found = probe.compare(launch, model)
+        if found is not None:
+            return found
+    return None
