@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgpack
@@ -19,13 +19,15 @@ from elftools.elf.sections import NoteSection, SymbolTableSection
 
 from zluda_rr.errors import UserError
 
-__all__ = ["Argument", "CodeObject", "CodeObjectError", "Descriptor", "Function", "Kernel", "Segment",
-           "load_code_object"]  # fmt: skip
+__all__ = ["Argument", "CodeObject", "CodeObjectError", "Descriptor", "Function", "Kernel", "Relocation",
+           "Segment", "load_code_object"]  # fmt: skip
 
 _EM_AMDGPU = 224
 _NT_AMDGPU_METADATA = 32
 _GFX1201 = 0x04E  # EF_AMDGPU_MACH_AMDGCN_GFX1201
 _DESCRIPTOR_SIZE = 64
+_R_AMDGPU_ABS64 = 3
+_R_AMDGPU_RELATIVE64 = 13
 
 
 class CodeObjectError(UserError):
@@ -181,6 +183,14 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
+class Relocation:
+    """A 64-bit word of the image that a loader sets to its base address plus `value`."""
+
+    address: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
 class CodeObject:
     """A linked code object. All addresses count from the image base 0."""
 
@@ -190,6 +200,7 @@ class CodeObject:
     functions: tuple[Function, ...]
     """In address order."""
     target: str
+    relocations: tuple[Relocation, ...] = ()
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of the image; CodeObjectError outside the segments."""
@@ -279,9 +290,26 @@ def _check(elf: ELFFile) -> None:
         raise CodeObjectError("an unlinked object: link it with ld.lld -shared first")
     if elf.header.e_flags & 0xFF != _GFX1201:
         raise CodeObjectError(f"not for gfx1201 (machine {elf.header.e_flags & 0xFF:#x})")
+
+
+def _relocations(elf: ELFFile) -> tuple[Relocation, ...]:
+    """What a loader has to add its base address to; CodeObjectError for anything but 64-bit pointers."""
+    found = []
     for section in elf.iter_sections():
-        if isinstance(section, RelocationSection) and section.num_relocations():
-            raise CodeObjectError(f"unresolved relocations in {section.name}")
+        if not isinstance(section, RelocationSection):
+            continue
+        symbols = elf.get_section(section.header.sh_link)
+        for entry in section.iter_relocations():
+            value = entry["r_addend"]
+            if entry["r_info_type"] == _R_AMDGPU_ABS64:
+                symbol = symbols.get_symbol(entry["r_info_sym"])
+                if symbol["st_shndx"] == "SHN_UNDEF":
+                    raise CodeObjectError(f"undefined symbol {symbol.name}")
+                value += symbol["st_value"]
+            elif entry["r_info_type"] != _R_AMDGPU_RELATIVE64:
+                raise CodeObjectError(f"relocation of type {entry['r_info_type']} in {section.name}")
+            found.append(Relocation(entry["r_offset"], value))
+    return tuple(found)
 
 
 def load_code_object(data: bytes) -> CodeObject:
@@ -294,8 +322,9 @@ def load_code_object(data: bytes) -> CodeObject:
         _check(elf)
         symbols, functions = _symbols(elf)
         metadata = _metadata(elf)
-        bare = CodeObject({}, _segments(elf), symbols, functions, metadata.get("amdhsa.target", ""))
+        target = metadata.get("amdhsa.target", "")
+        bare = CodeObject({}, _segments(elf), symbols, functions, target, _relocations(elf))
     except (ELFError, msgpack.UnpackException, struct.error) as error:
         raise CodeObjectError(f"not an AMDGPU ELF file: {error}") from None
     kernels = {entry[".name"]: _kernel(bare, entry) for entry in metadata.get("amdhsa.kernels", ())}
-    return CodeObject(kernels, bare.segments, symbols, functions, bare.target)
+    return replace(bare, kernels=kernels)

@@ -72,7 +72,7 @@ def _jump(b: Binder) -> None:
     if b.inst.dst:
         back = np.array(machine.code_base + following(b.inst), dtype=np.uint64)
         held = b.work((machine.waves,), "u8")
-        b.act.append(lambda: np.copyto(held, target))
+        b.act.append(partial(np.copyto, held, target))
         b.emit_scalar("q", lambda: back)
         target = held
     mode = machine.mode.bits
@@ -134,6 +134,9 @@ def _wait_for_barrier(b: Binder) -> None:
     after, mode = following(b.inst), machine.mode.bits
 
     def leave() -> list[Departure]:
+        if (machine.waits >= machine.arrivals)[machine.active].any():
+            raise EmulationError(f"s_barrier_wait at {b.inst.address:#x} without an s_barrier_signal before it")
+        machine.waits[machine.active] += 1
         passing = machine.passes_barrier() & machine.active
         if passing.any() and passing.sum() == machine.active.sum():
             return [Departure(after, mode, None)]

@@ -28,6 +28,8 @@ WAVES_PER_BATCH = 128
 """Waves that run together: enough to hide the interpreter, few enough for the caches."""
 BLOCK_LIMIT = 50_000_000
 """Blocks a batch may execute before it counts as an endless loop."""
+DYNAMIC_STACK = 4096
+"""Bytes of stack per lane where the compiler could not tell the depth."""
 _PAGE = 4096
 
 
@@ -108,7 +110,7 @@ class Emulator:
                 groups,
                 waves_per_group,
                 lds_bytes=self._kernel.lds_bytes + dynamic_lds,
-                scratch_bytes=self._kernel.scratch_bytes,
+                scratch_bytes=_scratch_bytes(self._kernel),
                 bus=self._bus,
             )
             found = self._machines[key] = machine, Compiler(machine, self._program, operations())
@@ -134,6 +136,11 @@ def run_kernel(
     )
 
 
+def _scratch_bytes(kernel: Kernel) -> int:
+    """Scratch of a lane; a kernel with recursion or calls through pointers gets a stack besides."""
+    return kernel.scratch_bytes + (DYNAMIC_STACK if kernel.descriptor.uses_dynamic_stack else 0)
+
+
 def _batches(launch: Launch, waves: int) -> list[tuple[int, int]]:
     """(first workgroup, count) of batches of nearly equal size, the larger ones first."""
     most = max(1, waves // launch.waves_per_group)
@@ -149,6 +156,8 @@ def _image(code_object: CodeObject, arguments: bytes) -> tuple[bytes, int, int]:
     image = bytearray(size)
     for segment in code_object.segments:
         image[segment.address : segment.address + len(segment.data)] = segment.data
+    for word in code_object.relocations:
+        image[word.address : word.address + 8] = (LOADER_BASE + word.value).to_bytes(8, "little")
     image += bytes(-len(image) % _PAGE)
     # Scalar loads fetch whole dwords and may prefetch; leave room behind the arguments.
     return bytes(image + arguments + bytes(64)), LOADER_BASE, LOADER_BASE + len(image)

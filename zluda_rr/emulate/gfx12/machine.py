@@ -97,7 +97,7 @@ class Machine:
     __slots__ = (
         "active", "all_lanes", "all_waves", "arrivals", "bus", "code_base", "groups", "halves", "invalid",
         "lane_mask", "lanes", "lds", "lds_base", "lds_bytes", "mode", "model", "pool", "scratch",
-        "scratch_bytes", "sgpr", "thin_lane_mask", "vgpr", "waves", "waves_per_group",
+        "scratch_bytes", "sgpr", "thin_lane_mask", "vgpr", "waits", "waves", "waves_per_group",
     )  # fmt: skip
 
     def __init__(
@@ -125,6 +125,8 @@ class Machine:
         self.thin_lane_mask = np.empty((waves, LANES), dtype=np.uint16)
         self.arrivals = np.zeros(waves, dtype=np.int64)
         """Workgroup barriers each wave has signalled; `ENDED` for waves that have ended."""
+        self.waits = np.zeros(waves, dtype=np.int64)
+        """Workgroup barriers each wave has waited for."""
         self.invalid: list[bool] = []
         self.pool = Pool()
         self.halves = half_table()
@@ -143,6 +145,7 @@ class Machine:
         self.sgpr[Special.NULL] = 0
         self.sgpr[SCC_ROW] = 0
         self.arrivals.fill(0)
+        self.waits.fill(0)
         self.activate(np.ones(self.waves, dtype=np.bool_))
 
     def activate(self, waves: NDArray[np.bool_]) -> None:

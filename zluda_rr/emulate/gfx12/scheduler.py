@@ -31,17 +31,15 @@ class Scheduler:
         self._blocks_run = 0
 
     def run(self, entry: int, mode: int) -> None:
-        """Run all waves from `entry` to s_endpgm. EmulationError for a deadlock or a run past the limit."""
+        """Run all waves from `entry` to s_endpgm. EmulationError for a run past the limit."""
         machine = self._machine
         handler: Any = lambda kind, flag: machine.invalid.append(True)  # noqa: E731
         self._waiting = {(entry, mode): np.ones(machine.waves, dtype=np.bool_)}
         with np.errstate(all="ignore", invalid="call", call=handler):
             while self._waiting or self._parked:
                 self._release()
-                if not self._waiting:
-                    raise EmulationError(
-                        f"waves wait at a barrier for ever, before {self._parked[0].address:#x}"
-                    )
+                # Of the waves of a workgroup, those that have signalled least never wait.
+                assert self._waiting, "parked waves without one that runs"
                 where = min(self._waiting)
                 self._advance(where, self._waiting.pop(where))
 
