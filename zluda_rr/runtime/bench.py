@@ -9,7 +9,7 @@ from zluda_rr.ptx import Module, edit_function, linearise
 from zluda_rr.runtime.cost import estimated_ms
 from zluda_rr.runtime.device import EmulatorDevice, Program
 from zluda_rr.runtime.progress import Progress
-from zluda_rr.runtime.variants import Subject, compile_variant
+from zluda_rr.runtime.variants import Request, Subject, compile_all
 from zluda_rr.runtime.workload import Launch, Shape, build_launch
 
 DEFAULT_SHAPE = Shape(ex=42, ey=36, shift_x=4, shift_y=2)
@@ -60,18 +60,18 @@ def bench(what: Subject, *, shape: Shape = DEFAULT_SHAPE, progress: Progress | N
     entry = what.contract.entry
     first, last = result.region
     rewritten_last = last + _statements(result.module, entry) - _statements(what.module, entry)
-    plain = {"translated": what.module, "rewritten": result.module}
-    marked = {
-        "translated": mark(what.module, entry, first, last),
-        "rewritten": mark(result.module, entry, first, rewritten_last),
-    }
-    bodies = {"translated": (), "rewritten": what.body_sources(result)}
+    bodies = what.body_sources(result)
+    requests = (
+        Request("translated", what.module),
+        Request("rewritten", result.module, bodies),
+        Request("translated with markers", mark(what.module, entry, first, last)),
+        Request("rewritten with markers", mark(result.module, entry, first, rewritten_last), bodies),
+    )
+    programs = compile_all(requests, entry, show)
     counts = {}
-    for name, module in plain.items():
-        program = compile_variant(name, module, entry, bodies[name], show)
-        with_marks = compile_variant(f"{name} with markers", marked[name], entry, bodies[name], show)
-        with show.step(f"run {name}"):
-            counts[name] = _count(program, with_marks, launch)
+    for plain, marked in zip(programs[:2], programs[2:], strict=True):
+        with show.step(f"run {plain.name}"):
+            counts[plain.name] = _count(plain, marked, launch)
     return BenchReport(what.contract.layer, what.cuts, launch.name, shape.blocks, counts)
 
 

@@ -10,7 +10,7 @@ from zluda_rr.ptx import Address, Module, Register, Statement, edit_function, li
 from zluda_rr.rewrite import CapturedPhase, CaptureLayout
 from zluda_rr.runtime.device import Device, EmulatorDevice, Program
 from zluda_rr.runtime.progress import Progress
-from zluda_rr.runtime.variants import Subject, compile_variant
+from zluda_rr.runtime.variants import Request, Subject, compile_all
 from zluda_rr.runtime.workload import Launch
 
 CAPTURE = "zrr_capture"
@@ -88,11 +88,12 @@ def phase_probe(what: Subject, progress: Progress, until: int | None = None) -> 
     entry = what.contract.entry
     modules = [result.module if until is None else end_after(result.module, entry, layout, stop)
                for result in (untouched, rewritten)]  # fmt: skip
-    programs = (
-        compile_variant(f"translated, phases 1-{stop}", modules[0], entry, (), progress),
-        compile_variant(f"rewritten, phases 1-{stop}", modules[1], entry, what.body_sources(rewritten), progress),
+    requests = (
+        Request(f"translated, phases 1-{stop}", modules[0]),
+        Request(f"rewritten, phases 1-{stop}", modules[1], what.body_sources(rewritten)),
     )
-    return PhaseProbe(layout, stop, programs, EmulatorDevice())
+    translated, changed = compile_all(requests, entry, progress)
+    return PhaseProbe(layout, stop, (translated, changed), EmulatorDevice())
 
 
 def end_after(module: Module, entry: str, layout: CaptureLayout, phase: int) -> Module:

@@ -1,13 +1,16 @@
 """The kernels that are compared: a layer's reference module translated as it is, and rewritten with engine bodies."""
 
+import multiprocessing
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zluda_rr.errors import UserError
 from zluda_rr.image import read_ptx, shipped_module
-from zluda_rr.lower import compile_module
-from zluda_rr.ptx import Module, parse
+from zluda_rr.lower import CompiledKernel, compile_module
+from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.resources import resource_dir
 from zluda_rr.rewrite import LayerContract, RewriteResult, load_contract, rewrite_module
 from zluda_rr.runtime.device import Program
@@ -55,17 +58,36 @@ def subject(layer: str, cuts: Sequence[str], *, module: Path | None = None) -> S
     return Subject(contract, parse(read_ptx(path), filename=str(path)), tuple(cuts) or tuple(sorted(known)))
 
 
-def compile_variant(name: str, module: Module, entry: str, bodies: Sequence[Path], progress: Progress) -> Program:
-    """Lower and compile one module for gfx1201; cached by content, so a second call is quick."""
-    with progress.step(f"compile {name}"):
-        return Program(name, module, entry, compile_module(module, entry, bodies=bodies))
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A kernel to compile: what reports call it, its module and the sources of the bodies it calls."""
+
+    name: str
+    module: Module
+    bodies: tuple[Path, ...] = ()
+
+
+def compile_all(requests: Sequence[Request], entry: str, progress: Progress) -> tuple[Program, ...]:
+    """Lower and compile modules for gfx1201, each in its own process; cached by content, so a second time is quick."""
+    jobs = [(print_module(r.module), r.module.filename, entry, r.bodies) for r in requests]
+    with progress.step("compile " + ", ".join(r.name for r in requests)):
+        workers = min(len(jobs), os.cpu_count() or 1)
+        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+            compiled = list(pool.map(_compile, jobs))
+    return tuple(Program(r.name, r.module, entry, c) for r, c in zip(requests, compiled, strict=True))
+
+
+def _compile(job: tuple[str, str, str, tuple[Path, ...]]) -> CompiledKernel:
+    text, filename, entry, bodies = job
+    return compile_module(parse(text, filename=filename), entry, bodies=bodies)
 
 
 def variants(what: Subject, progress: Progress) -> tuple[Program, Program]:
     """The translated original and the rewritten kernel, both compiled."""
     result = what.rewrite()
-    entry = what.contract.entry
-    return (
-        compile_variant("translated", what.module, entry, (), progress),
-        compile_variant("rewritten", result.module, entry, what.body_sources(result), progress),
+    requests = (
+        Request("translated", what.module),
+        Request("rewritten", result.module, what.body_sources(result)),
     )
+    translated, rewritten = compile_all(requests, what.contract.entry, progress)
+    return translated, rewritten
