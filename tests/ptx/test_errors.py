@@ -41,7 +41,7 @@ GOLDEN = {
     "missing operand": (
         entry("\tadd.s32 %r3, , 1;"),
         place(
-            '13:15: expected "!", "(", "[", "{", a constant, a name or a register, found ","',
+            '13:15: expected an operand, found ","',
             "   add.s32 %r3, , 1;",
             16,
         ),
@@ -49,7 +49,7 @@ GOLDEN = {
     "bad constant": (
         entry("\tmov.u32 %r3, 12abc;"),
         place(
-            '13:15: expected "!", "(", "[", "{", a constant, a name or a register, found "12abc"',
+            '13:15: expected an operand, found "12abc"',
             "   mov.u32 %r3, 12abc;",
             16,
         ),
@@ -92,7 +92,31 @@ GOLDEN = {
     ),
     "bad type": (
         entry("\t.reg .b17 x;"),
-        'm.ptx:13:7: expected a type or vector, found ".b17"\n   .reg .b17 x;\n        ^',
+        'm.ptx:13:7: expected ".v4" or a type, found ".b17"\n   .reg .b17 x;\n        ^',
+    ),
+    "octal": (
+        entry("\tmov.u32 %r3, 089;"),
+        place('13:15: expected an operand, found "089"', "   mov.u32 %r3, 089;", 16),
+    ),
+    "huge constant": (
+        entry("\tmov.u32 %r3, 99999999999999999999999;"),
+        place(
+            '13:15: expected an operand, found "99999999999999999999999"',
+            "   mov.u32 %r3, 99999999999999999999999;",
+            16,
+        ),
+    ),
+    "letters of another script": (
+        entry("\tmov.u32 %r3, déjà;"),
+        place('13:16: expected ")", "+", ",", ";", "|", "}" or a constant, found "éjà"', "   mov.u32 %r3, déjà;", 17),
+    ),
+    "unknown directive": (
+        HEADER + ".frobnicate 3\n",
+        place('5:1: expected a directive, found ".frobnicate"', "  .frobnicate 3", 2),
+    ),
+    "too deep": (
+        entry("{" * 10_000 + "}" * 10_000),
+        place("13:64: blocks are nested deeper than 64", "  " + "{" * 160, 65),
     ),
     "twice": (
         entry("\tret;") + ".visible .entry k()\n{\n\tret;\n}\n",

@@ -8,7 +8,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.ptx.modules import HEADER, all_files, entry, read, sample
-from zluda_rr.ptx import Block, Directive, Instruction, Label, Module, PtxError, RegDecl, VarDecl, parse, print_module
+from zluda_rr.ptx import (
+    Block,
+    ControlFlow,
+    DefUse,
+    Directive,
+    Instruction,
+    Label,
+    Liveness,
+    Module,
+    PtxError,
+    RegDecl,
+    VarDecl,
+    linearise,
+    parse,
+    print_module,
+)
 
 FILES = all_files()
 
@@ -92,12 +107,28 @@ def test_mutated_text_survives_or_is_an_error_with_a_place(text: str) -> None:
 def check_survives(text: str) -> None:
     """Either the text comes back, or the error names a place inside it."""
     try:
-        printed, line, message = print_module(parse(text)), 1, "\n\n"
+        module = parse(text)
+        printed, line, message = print_module(module), 1, "\n\n"
+        analyse(module)
     except PtxError as error:
         printed, line, message = text, error.line, str(error)
     assert printed == text
     assert 1 <= line <= text.count("\n") + 1
     assert message.count("\n") == 2
+
+
+def analyse(module: Module) -> None:
+    """Everything the front end offers, for its exceptions."""
+    for function in module.functions:
+        if function.body is not None:
+            body = linearise(function, module)
+            flow = ControlFlow(body)
+            chains, liveness = DefUse(body, flow), Liveness(body, flow)
+            for statement in body.statements:
+                assert (statement.opcode == "") == (statement.label is not None)
+                assert len(statement.operands) <= len(statement.text)
+                assert all(chains.uses(register) for register in statement.uses)
+            assert not body.statements or liveness.live_in(1) <= set(body.registers)
 
 
 @pytest.mark.soak

@@ -160,6 +160,7 @@ def test_unknown_instruction() -> None:
         ("\t@%p99 bra L;\nL:", "register %p99 is not declared", (13, 2)),
         ("{ .reg .b16 low; }\nmov.b16 %low, %r1;", "register %low is not declared", (14, 1)),
         (".reg .b32 %r1;", "register %r1 is declared twice in this scope", (13, 1)),
+        (".reg .b32 %x<9999999>;", "more than 4000000 registers in one function", (13, 1)),
         ("L:\nL:", "label L is defined twice in this scope", (14, 1)),
     ],
 )

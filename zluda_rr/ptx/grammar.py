@@ -25,6 +25,10 @@ _FRIENDLY = {
     "VERSION": "a version such as 9.0",
     "DOTTED": "a directive",
     "INITIALISER": '"="',
+    "PARAM_SPACE": '".param"',
+    "VECTOR": '".v4"',
+    "LINKAGE": '".visible"',
+    "FUNCTION_KIND": '".entry"',
     "SECTION_BODY": '"{"',
 }
 
@@ -33,7 +37,7 @@ _FRIENDLY = {
 def chunk_parser() -> Lark:
     """The LALR parser (lark) of grammar.lark; one start rule per kind of chunk."""
     text = files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(text, parser="lalr", start=list(STARTS), maybe_placeholders=False)
+    return Lark(text, parser="lalr", start=list(STARTS), maybe_placeholders=False, g_regex_flags=re.ASCII)
 
 
 def parse_chunk(start: str, chunk: str, source: str, offset: int, filename: str) -> ChunkTree:
@@ -58,7 +62,7 @@ def _explain(error: UnexpectedInput, chunk: str, source: str, offset: int, filen
         found = _quoted(first_word(chunk[at:]))
     elif isinstance(error, UnexpectedEOF):
         names = set(error.expected)
-    expected = tuple(sorted(_name(n) for n in names if n not in {"$END", "WHITE", "LINE_COMMENT", "BLOCK_COMMENT"}))
+    expected = _names(names)
     message = f"expected {_any_of(expected)}, found {found}" if expected else f"unexpected {found}"
     return error_at(filename, source, offset + at, message, expected)
 
@@ -82,6 +86,21 @@ def _name(terminal: str) -> str:
         return _FRIENDLY[terminal]
     pattern = chunk_parser().get_terminal(terminal).pattern
     return f'"{pattern.value}"' if isinstance(pattern, PatternStr) else terminal.lower()
+
+
+def _names(terminals: set[str]) -> tuple[str, ...]:
+    """What a person calls a set of terminals, sorted."""
+    names = {_name(n) for n in terminals - {"$END", "WHITE", "LINE_COMMENT", "BLOCK_COMMENT"}}
+    if names >= _OPERAND:
+        names = names - _OPERAND | {"an operand"}
+    directives = {name for name in names if name.startswith('".')}
+    if len(directives) > _MANY:
+        names = names - directives | {"a directive"}
+    return tuple(sorted(names))
+
+
+_OPERAND = frozenset({'"!"', '"("', '"["', '"{"', "a constant", "a name", "a register"})
+_MANY = 6
 
 
 def _any_of(names: tuple[str, ...]) -> str:

@@ -28,6 +28,9 @@ from .problem import PtxError, error_at
 from .scan import BODY_CHUNK, MODULE_CHUNK, TRIVIA, WORD, blank_comments
 from .shapes import InstructionShape, parse_shape
 
+MAX_DEPTH = 64
+"""Blocks inside one another; compilers write two or three, and walks over the tree recurse."""
+
 _DIGITS = frozenset("-0123456789")
 _SPACES = frozenset({"reg", "global", "shared", "const", "local", "param", "tex"})
 _LINKAGE = frozenset({"visible", "extern", "weak", "common"})
@@ -119,6 +122,8 @@ class _Parser:
                 own = text[found.end(1) : found.end()]
                 items.append(Label(trivia, own, self._advance(trivia, own), label))
             elif other == "{":
+                if len(opened) == MAX_DEPTH:
+                    raise self._too_deep(found.end() - 1)
                 items = []
                 opened.append((trivia, self._advance(trivia, "{"), items))
             elif other == "}":
@@ -209,6 +214,9 @@ class _Parser:
     def _error(self, message: str, span: Span) -> PtxError:
         lines = self.text.split("\n")
         return PtxError(self.filename, span.line, span.column, message, lines[span.line - 1].rstrip("\r"))
+
+    def _too_deep(self, at: int) -> PtxError:
+        return error_at(self.filename, self.text, at, f"blocks are nested deeper than {MAX_DEPTH}")
 
     def _stuck_in_module(self, items: list[ModuleItem]) -> PtxError:
         at = _end(TRIVIA, self.text, self.position)

@@ -25,7 +25,7 @@ BODY_CHUNK = re.compile(
   | ([A-Za-z_$%][\w$]*)[ \t]*:(?!:)
   | ([{{}}] | {_LINE_DIRECTIVE} | \.[a-z]+{_ANY_BRACES}*+;)
     )""",
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
 
 # Groups: 1 trivia, 2 function header without its body, 3 directive, 4 variable.
@@ -36,7 +36,7 @@ MODULE_CHUNK = re.compile(
     | \.section\s+[\w.]+{_GAP}\{{(?:[^}}/]++|{_COMMENT})*+\}} | \.(?:pragma|alias)\b{_ANY}*+;)
   | (\.[a-z]+{_ANY_BRACES}*+;)
     )""",
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
 
 TRIVIA = re.compile(_TRIVIA)
@@ -45,8 +45,9 @@ TRIVIA = re.compile(_TRIVIA)
 # each kind equals the grammar's terminals REGISTER, NAME and NUMBER.
 WORD = re.compile(
     r"(%[\w$]+(?:\.[xyzwrgba](?![\w$]))?|[A-Za-z_$][\w$]*"
-    r"|-?(?:0[fF][0-9A-Fa-f]{8}|0[dD][0-9A-Fa-f]{16}|0[xX][0-9A-Fa-f]+U?|0[bB][01]+U?"
-    r"|\d+\.\d*(?:[eE][+-]?\d+)?|\d+U?)(?![\w$.]))"
+    r"|-?(?:0[fF][0-9A-Fa-f]{8}|0[dD][0-9A-Fa-f]{16}|0[xX][0-9A-Fa-f]{1,16}U?|0[bB][01]{1,64}U?"
+    r"|\d+\.\d*(?:[eE][+-]?\d+)?|0[0-7]{0,22}U?|[1-9]\d{0,19}U?)(?![\w$.]))",
+    re.ASCII,
 )
 
 

@@ -106,6 +106,10 @@ def linearise(function: Function, module: Module | None = None, *, filename: str
     )
 
 
+MAX_REGISTERS = 4_000_000
+"""Of one function; nvcc needs fewer than one for each line."""
+
+
 class _Builder:
     __slots__ = (
         "branch_targets",
@@ -152,6 +156,9 @@ class _Builder:
         own: dict[str, str] = {}
         for item in block.items:
             if type(item) is RegDecl:
+                if len(self.registers) + sum(count for _, count in item.ranges) > MAX_REGISTERS:
+                    message = f"more than {MAX_REGISTERS} registers in one function"
+                    raise self._error(message, item.span, item.text)
                 for name in item.declared():
                     unique = name + suffix
                     if unique in self.registers:
