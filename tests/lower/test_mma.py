@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.lower.direct_converter import direct_runtime
 from tests.lower.harness import LANES, Words, kernel, run_lowered, run_oracle, without_nans
 from zluda_rr.lower import pair_statements
 from zluda_rr.lower.mma import zero_registers
 from zluda_rr.ptx import linearise
-from zluda_rr.resources import resource_dir
 
 MMA = "mma.sync.aligned.m16n8k32.row.col.f16.e4m3.e4m3.f16"
 A, B = "{%a0, %a1, %a2, %a3}", "{{%a{0}, %a{1}}}"
@@ -172,13 +172,8 @@ def test_chain_rounds_to_f16_after_each_k_step() -> None:
 
 def test_direct_converter_is_wrong(tmp_path: Path) -> None:
     """NVIDIA's fragments straight into the WMMA operands (the rejected route) must not pass."""
-    source = (resource_dir("kernels") / "ptx_runtime.hip").read_text()
-    start, end = source.index("LOCAL i32x2 operand("), source.index("// NVIDIA's C registers")
-    direct = "LOCAL i32x2 operand(u32 low, u32 high) { i32x2 out = {(int)low, (int)high}; return out; }\n\n"
-    runtime = tmp_path / "ptx_runtime.hip"
-    runtime.write_text(source[:start] + direct + source[end:])
     words = random_tiles(16, 7)
-    wrong = run_lowered(two_mma(), words, 4, runtime=runtime)
+    wrong = run_lowered(two_mma(), words, 4, runtime=direct_runtime(tmp_path))
     assert (wrong != run_oracle(two_mma(), words, 4)).mean() > 0.5
 
 

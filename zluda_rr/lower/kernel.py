@@ -15,6 +15,9 @@ from zluda_rr.ptx import Body, Function, Module, Statement, Symbol, VarDecl, lin
 # Waves per SIMD that the register allocation aims at: 1,536 VGPRs / 8 = 192 per lane, as ZLUDA's patch budgets.
 _WAVES = 8
 _BLOCK = (32, 1, 1)
+# Statements between barriers to LLVM's instruction scheduler. Several of its steps are quadratic in the length of a
+# region, and an unrolled kernel is one region of 40,000 instructions; a run of mma is never divided.
+_REGION = 250
 
 _PLAIN: Mapping[str, Handler] = {
     **integer.HANDLERS,
@@ -48,7 +51,12 @@ def lower_module(module: Module, entry: str) -> str:
     pairing, zeros = mma.pair_statements(body.statements), mma.zero_registers(body)
     seconds = frozenset(pairing.second.values())
     e.start_block("start")
+    region = 0
     for statement in body.statements:
+        region += 1
+        if region > _REGION and e.open and statement.opcode != "mma":
+            e.call("void", "llvm.amdgcn.sched.barrier", ("i32", "0"))
+            region = 0
         if statement.number not in seconds:
             partner = pairing.second.get(statement.number)
             _lower_statement(e, statement, None if partner is None else body[partner], zeros)
