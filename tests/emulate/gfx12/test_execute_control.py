@@ -93,7 +93,9 @@ def code_object() -> CodeObject:
     return load_code_object(compile_hip_kernel(SOURCE).code_object)
 
 
-def launch(name: str, blocks: int, threads: int, arguments: list[int | np.ndarray], **options: int) -> tuple[list[np.ndarray], Stats]:
+def launch(
+    name: str, blocks: int, threads: int, arguments: list[int | np.ndarray], **options: int
+) -> tuple[list[np.ndarray], Stats]:
     """Run a kernel; arrays become buffers (returned as they are afterwards), integers are u32 arguments."""
     space = AddressSpace(1 << 20)
     packed = b""

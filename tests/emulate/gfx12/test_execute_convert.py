@@ -50,7 +50,8 @@ def test_int_to_float_rounds_to_nearest_even() -> None:
 
 def test_every_half_to_f32_and_back() -> None:
     words = by_waves(HALVES)
-    done = run("v_cvt_f32_f16 v1, v0.l", "v_cvt_f16_f32 v2.l, v1", v={0: words, 2: np.zeros_like(words)}, waves=len(words))
+    registers = {0: words, 2: np.zeros_like(words)}
+    done = run("v_cvt_f32_f16 v1, v0.l", "v_cvt_f16_f32 v2.l, v1", v=registers, waves=len(words))
     for half in range(0, 65536, 7):
         wave, lane = divmod(half, 32)
         word = int(done.vgpr[1, wave, lane])
@@ -65,7 +66,8 @@ def test_every_half_to_f32_and_back() -> None:
 @pytest.mark.parametrize("mode", range(4))
 def test_f32_to_f16_in_every_rounding_mode(mode: int) -> None:
     rng = np.random.default_rng(5)
-    x = np.concatenate([rng.normal(0, 1, 64), 2.0 ** rng.uniform(-26, 17, 64), [65519.9, 65520.0, 65504.1, 3e-8, 2.9e-8, -1e-9] * 4])
+    edges = [65519.9, 65520.0, 65504.1, 3e-8, 2.9e-8, -1e-9]
+    x = np.concatenate([rng.normal(0, 1, 64), 2.0 ** rng.uniform(-26, 17, 64), edges * 4])
     words = by_waves(x.astype(np.float32))
     done = run("v_cvt_f16_f32 v1.l, v0", v={0: words, 1: np.zeros_like(words)}, mode=MODE | mode << 2, waves=len(words))
     for word, got in zip(words.reshape(-1), done.vgpr[1].reshape(-1), strict=True):

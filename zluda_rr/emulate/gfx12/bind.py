@@ -271,4 +271,4 @@ def _flush_half(half: Array) -> Array:
 
 def _scaled(value: Array, factor: float) -> Array:
     """Output multiplier; it turns -0 into +0."""
-    return value * value.dtype.type(factor) + value.dtype.type(0)
+    return np.asarray(value * value.dtype.type(factor) + value.dtype.type(0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import length_hint
 
 from zluda_rr.emulate.gfx12.bind import Binder, Departure, Exit
 from zluda_rr.emulate.gfx12.dispatch import builder_of
@@ -42,7 +43,7 @@ class Block:
             for step in progress:
                 step()
         except Exception as error:
-            done = len(self.steps) - progress.__length_hint__()
+            done = len(self.steps) - length_hint(progress)
             error.add_note(f"at {place_of(self.owners[done - 1])}")
             raise
 

@@ -298,7 +298,7 @@ def _relocations(elf: ELFFile) -> tuple[Relocation, ...]:
     for section in elf.iter_sections():
         if not isinstance(section, RelocationSection):
             continue
-        symbols = elf.get_section(section.header.sh_link)
+        symbols: Any = elf.get_section(section.header.sh_link)
         for entry in section.iter_relocations():
             value = entry["r_addend"]
             if entry["r_info_type"] == _R_AMDGPU_ABS64:

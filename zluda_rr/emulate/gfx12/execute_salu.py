@@ -99,7 +99,7 @@ def _field(signed: bool, wide: bool) -> Formula:
         width = np.minimum((control >> _U32(16)) & _U32(0x7F), _U32(64)).astype(np.int64)
         up = np.clip(64 - width - offset.astype(np.int64), 0, 63).astype(x.dtype)
         down = np.clip(64 - width, 0, 63).astype(x.dtype)
-        return np.where(width == 0, x.dtype.type(0), np.right_shift(np.left_shift(x, up), down))
+        return np.asarray(np.where(width == 0, x.dtype.type(0), np.right_shift(np.left_shift(x, up), down)))
 
     return broad if wide else narrow
 
@@ -171,7 +171,7 @@ def _bit_set(value: int) -> Build:
     def build(b: Binder) -> None:
         def formula(place: Array, old: Array) -> Array:
             bit = np.left_shift(_U32(1), place & _U32(31))
-            return old | bit if value else old & ~bit
+            return np.asarray(old | bit if value else old & ~bit)
 
         b.emit_scalar("u", formula, b.scalar(0, "u"), b.scalar_operand(b.inst.dst[0], "u"))
 
@@ -263,7 +263,7 @@ def _sums() -> dict[str, Build]:
 
 
 def _high(x: Array, y: Array, wide: type[Any]) -> Array:
-    return np.right_shift(np.multiply(x, y, dtype=wide), wide(32)).astype(x.dtype)
+    return np.asarray(np.right_shift(np.multiply(x, y, dtype=wide), wide(32)).astype(x.dtype))
 
 
 def _wide_two() -> dict[str, Build]:

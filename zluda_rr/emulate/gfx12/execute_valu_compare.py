@@ -32,7 +32,7 @@ def _not(relation: Relation) -> Relation:
 
 
 def _ordered(x: Array, y: Array) -> Array:
-    return (x == x) & (y == y)
+    return np.asarray((x == x) & (y == y))
 
 
 def _less_or_greater(x: Array, y: Array) -> Array:
@@ -78,7 +78,7 @@ def _class(letter: str) -> Build:
     exponent, fraction = _FIELDS[letter]
 
     def formula(bits: Array, mask: Array) -> Array:
-        return (np.right_shift(mask.astype(np.int64), classify(bits, exponent, fraction)) & 1) != 0
+        return np.asarray((np.right_shift(mask.astype(np.int64), classify(bits, exponent, fraction)) & 1) != 0)
 
     def build(b: Binder) -> None:
         op = b.inst.src[0]

@@ -149,7 +149,7 @@ def _byte_into(x: Array, position: Array, old: Array) -> Array:
     """v_cvt_pk_u8_f32: a float as a byte of a word."""
     places = (position & np.uint32(3)) * np.uint32(8)
     byte = to_integer(x, np.uint8, np.rint).astype(np.uint32)
-    return (old & ~np.left_shift(np.uint32(255), places)) | np.left_shift(byte, places)
+    return np.asarray((old & ~np.left_shift(np.uint32(255), places)) | np.left_shift(byte, places))
 
 
 def _packs() -> dict[str, Build]:

@@ -95,11 +95,11 @@ def _ldexp_f32(x: Array, exponent: Array) -> Array:
 def _fract(x: Array) -> Array:
     """x - floor(x), held below one; an infinity gives NaN."""
     below = np.nextafter(x.dtype.type(1), x.dtype.type(0))
-    return np.minimum(x - np.floor(x), below)
+    return np.asarray(np.minimum(x - np.floor(x), below))
 
 
 def _fract_h(x: Array) -> Array:
-    return np.minimum(x - np.floor(x), np.float32(1 - 2.0**-11))
+    return np.asarray(np.minimum(x - np.floor(x), np.float32(1 - 2.0**-11)))
 
 
 def _mantissa(x: Array) -> Array:
@@ -132,11 +132,11 @@ def _wide(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 
 def _reciprocal(x: Array) -> Array:
-    return np.divide(x.dtype.type(1), x)
+    return np.asarray(np.divide(x.dtype.type(1), x))
 
 
 def _inverse_root(x: Array) -> Array:
-    return np.divide(x.dtype.type(1), np.sqrt(x))
+    return np.asarray(np.divide(x.dtype.type(1), np.sqrt(x)))
 
 
 def _div_fixup(quotient: Array, denominator: Array, numerator: Array) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zluda_rr.emulate.gfx12.bind import Binder
+from zluda_rr.emulate.gfx12.fetch import DTYPES
 from zluda_rr.emulate.gfx12.inst import Kind, Operand, Special
 from zluda_rr.emulate.gfx12.table import Build, per_lane
 
@@ -36,7 +37,7 @@ def _zext24(x: Array) -> Array:
 def _high(x: Array, y: Array, wide: type[Any]) -> Array:
     """Upper 32 bits of a product."""
     product = np.multiply(x, y, dtype=wide)
-    return np.right_shift(product, wide(32)).astype(x.dtype)
+    return np.asarray(np.right_shift(product, wide(32)).astype(x.dtype))
 
 
 def shift(operation: np.ufunc, bits: int, *, reverse: bool = False) -> Formula:
@@ -87,7 +88,7 @@ def permute_bytes(high: Array, low: Array, selector: Array) -> Array:
 def _align(high: Array, low: Array, amount: Array, unit: int) -> Array:
     both = (high.astype(np.uint64) << np.uint64(32)) | low
     places = (amount & _U32(32 // unit - 1)) * _U32(unit)
-    return np.right_shift(both, places.astype(np.uint64)).astype(np.uint32)
+    return np.asarray(np.right_shift(both, places.astype(np.uint64)).astype(np.uint32))
 
 
 def reverse_bits(x: Array) -> Array:
@@ -127,11 +128,11 @@ def sign_run(x: Array) -> Array:
 
 
 def _saturating(operation: np.ufunc, letter: str, wide: type[Any]) -> Formula:
-    info = np.iinfo({"u": np.uint32, "i": np.int32, "w": np.uint16, "s": np.int16}[letter])
+    info = np.iinfo(np.dtype(DTYPES[letter]))
 
     def formula(x: Array, y: Array) -> Array:
         exact = operation(x, y, dtype=wide)
-        return np.clip(exact, info.min, info.max).astype(info.dtype)
+        return np.asarray(np.clip(exact, info.min, info.max).astype(info.dtype))
 
     return formula
 

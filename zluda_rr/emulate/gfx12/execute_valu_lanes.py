@@ -21,6 +21,7 @@ from zluda_rr.emulate.gfx12.table import Build
 from zluda_rr.numerics.approx import approx_ex2, approx_lg2, approx_rcp, approx_rsqrt, approx_sqrt
 
 Array = NDArray[Any]
+Function = Callable[[Array], Array]
 
 
 def _read_first(b: Binder) -> None:
@@ -106,7 +107,7 @@ def _swap_halves(b: Binder) -> None:
     b.emit("u", np.positive, b.vector(0, "u"))
 
 
-def _pseudo_scalar(letter: str, formula: Callable[[Array], Array]) -> Build:
+def _pseudo_scalar(letter: str, formula: Function) -> Build:
     """v_s_*: a transcendental function of scalar registers."""
 
     def build(b: Binder) -> None:
@@ -115,12 +116,12 @@ def _pseudo_scalar(letter: str, formula: Callable[[Array], Array]) -> Build:
         if letter == "f":
             b.emit_scalar("f", lambda x: formula(np.atleast_1d(x)), source)
             return
-        wide = (lambda x: formula(np.asarray(x, dtype=np.float64)))  # noqa: E731
-        b.emit_scalar(
-            "u",
-            lambda x: round_f16(wide(x), mode.round_16_64, mode.fp16_ovfl).view(np.uint16).astype(np.uint32),
-            source,
-        )
+
+        def rounded(x: Array) -> Array:
+            exact = formula(np.asarray(x, dtype=np.float64))
+            return round_f16(exact, mode.round_16_64, mode.fp16_ovfl).view(np.uint16).astype(np.uint32)
+
+        b.emit_scalar("u", rounded, source)
 
     return build
 
@@ -137,8 +138,14 @@ def operations() -> dict[str, Build]:
         "v_permlanex16_var_b32": _permute(True, True),
         "v_permlane64_b32": _swap_halves,
     }
-    single = {"exp": approx_ex2, "log": approx_lg2, "rcp": approx_rcp, "rsq": approx_rsqrt, "sqrt": approx_sqrt}
-    half = {
+    single: dict[str, Function] = {
+        "exp": approx_ex2,
+        "log": approx_lg2,
+        "rcp": approx_rcp,
+        "rsq": approx_rsqrt,
+        "sqrt": approx_sqrt,
+    }
+    half: dict[str, Function] = {
         "exp": np.exp2,
         "log": np.log2,
         "rcp": lambda x: 1.0 / x,

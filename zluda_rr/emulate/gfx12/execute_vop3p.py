@@ -96,7 +96,7 @@ def _saturable(letter: str, operation: np.ufunc) -> Build:
     info = np.iinfo(np.uint16 if letter == "w" else np.int16)
 
     def clamped(x: Array, y: Array) -> Array:
-        return np.clip(operation(x, y, dtype=np.int32), info.min, info.max).astype(info.dtype)
+        return np.asarray(np.clip(operation(x, y, dtype=np.int32), info.min, info.max).astype(info.dtype))
 
     def build(b: Binder) -> None:
         args = [halves(b, index, letter) for index in range(2)]
@@ -156,7 +156,8 @@ def _dot4(signs: tuple[bool, bool] | None) -> Build:
         def formula(x: Array, y: Array, z: Array) -> Array:
             total = np.asarray(z, dtype=np.int64)
             for byte in range(4):
-                a, c = ((v >> np.uint32(8 * byte)).astype(np.uint8).view(t) for v, t in zip((x, y), dtypes, strict=True))
+                parts = ((v >> np.uint32(8 * byte)).astype(np.uint8) for v in (x, y))
+                a, c = (part.view(dtype) for part, dtype in zip(parts, dtypes, strict=True))
                 total = total + np.multiply(a, c, dtype=np.int64)
             return (total & 0xFFFF_FFFF).astype(np.uint32)
 

@@ -35,7 +35,7 @@ Array = NDArray[Any]
 Step = Callable[[], object]
 
 DTYPES = {"u": "u4", "i": "i4", "f": "f4", "w": "u2", "s": "i2", "q": "u8", "l": "i8", "d": "f8"}
-_SIGN = {"f": np.uint32(0x8000_0000), "h": np.uint32(0x8000_0000), "d": np.uint64(1 << 63)}
+_SIGN: dict[str, Any] = {"f": np.uint32(0x8000_0000), "h": np.uint32(0x8000_0000), "d": np.uint64(1 << 63)}
 _APERTURES = {
     Special.SHARED_BASE: SHARED_APERTURE << 32,
     Special.SHARED_LIMIT: SHARED_APERTURE << 32 | 0xFFFF_FFFF,
@@ -130,7 +130,7 @@ class Fetch:
             return zero
         if op.kind is Kind.SPECIAL and op.index in _APERTURES:
             return np.array(_APERTURES[Special(op.index)] >> 32, dtype=np.uint32)
-        return self.machine.sgpr[self.row(op)]
+        return np.asarray(self.machine.sgpr[self.row(op)])
 
     def _word(self, op: Operand, moved: bool) -> Array:
         """32 bits per lane, after DPP."""
@@ -144,7 +144,7 @@ class Fetch:
             copy = self.work(register.shape, "u4")
             self.prepare.append(partial(np.copyto, copy, register))
             return copy
-        return register
+        return np.asarray(register)
 
     def _half(self, op: Operand, moved: bool) -> Array:
         return _half_of(self._word(op, moved), op.half or 0)

@@ -44,14 +44,8 @@ def fma_f32(a: Array, b: Array, c: Array) -> Array:
 
 
 def fma_f64(a: Array, b: Array, c: Array) -> Array:
-    """Fused multiply-add of f64 through exact rationals; only special values take the plain way."""
-    shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
-    flat = [np.broadcast_to(x, shape).ravel() for x in (a, b, c)]
-    result = flat[0] * flat[1] + flat[2]
-    finite = np.isfinite(flat[0]) & np.isfinite(flat[1]) & np.isfinite(flat[2])
-    for index in np.flatnonzero(finite):
-        result[index] = _fma_exact(*(float(x[index]) for x in flat))
-    return result.reshape(shape)
+    """Fused multiply-add of f64, rounded to nearest even once."""
+    return scaled_fma_f64(a, b, c, np.array(0))
 
 
 def scaled_fma_f32(a: Array, b: Array, c: Array, exponent: Array) -> Array:
@@ -60,15 +54,16 @@ def scaled_fma_f32(a: Array, b: Array, c: Array, exponent: Array) -> Array:
 
 
 def scaled_fma_f64(a: Array, b: Array, c: Array, exponent: Array) -> Array:
-    """`(a * b + c) * 2**exponent`, rounded once."""
+    """`(a * b + c) * 2**exponent`, rounded once, through exact rationals (only special values are not)."""
     shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c), np.shape(exponent))
     flat = [np.broadcast_to(x, shape).ravel() for x in (a, b, c)]
     powers = np.broadcast_to(exponent, shape).ravel()
     result = flat[0] * flat[1] + flat[2]
     finite = np.isfinite(flat[0]) & np.isfinite(flat[1]) & np.isfinite(flat[2])
     for index in np.flatnonzero(finite):
-        result[index] = _fma_exact(*(float(x[index]) for x in flat), int(powers[index]))
-    return result.reshape(shape)
+        x, y, z = (float(values[index]) for values in flat)
+        result[index] = _fma_exact(x, y, z, int(powers[index]))
+    return np.asarray(result.reshape(shape))
 
 
 def _fma_exact(a: float, b: float, c: float, power: int = 0) -> float:
@@ -139,7 +134,7 @@ def default_nan(result: Array, *sources: Array) -> Array:
 def clamp(x: Array) -> Array:
     """The output modifier: to [0, 1], NaN and -0 to +0."""
     one = x.dtype.type(1)
-    return np.where(x > 0, np.minimum(x, one), x.dtype.type(0))
+    return np.asarray(np.where(x > 0, np.minimum(x, one), x.dtype.type(0)))
 
 
 def minimum_number(a: Array, b: Array) -> Array:

@@ -169,7 +169,7 @@ class Machine:
         """Waves whose last signalled barrier every living wave of the workgroup has signalled too."""
         by_group = self.arrivals.reshape(self.groups, self.waves_per_group)
         complete = by_group.min(axis=1)
-        return (by_group <= complete[:, None]).reshape(-1)
+        return np.asarray((by_group <= complete[:, None]).reshape(-1))
 
     @property
     def variant(self) -> Variant:

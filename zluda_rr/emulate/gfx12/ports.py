@@ -60,8 +60,8 @@ class BankPort:
         if nbytes % 4 == 0 and not (offsets & 3).any():
             first = offsets >> 2
             if nbytes == 4:
-                return self._words[first].reshape(-1, 1).view(np.uint8)
-            return self._words[first[:, None] + np.arange(nbytes // 4)].view(np.uint8)
+                return np.asarray(self._words[first].reshape(-1, 1).view(np.uint8))
+            return np.asarray(self._words[first[:, None] + np.arange(nbytes // 4)].view(np.uint8))
         return self._bytes[offsets[:, None] + np.arange(nbytes)]
 
     def store(self, lanes: Array, addresses: Array, data: Array) -> None:

@@ -81,7 +81,7 @@ class Stats:
     def wmma_per_wave(self) -> float:
         return self.by_class["wmma"]
 
-    def between(self, first: int, last: int) -> "Stats":
+    def between(self, first: int, last: int) -> Stats:
         """The part of the launch whose addresses lie strictly between two."""
         inside = {address: name for address, name in self.mnemonics.items() if first < address < last}
         return Stats(self.waves, {a: n for a, n in self.by_address.items() if a in inside}, inside)
