@@ -9,26 +9,13 @@
 // Returns the shared address (scratch) of D22: f16[64 tokens][16 columns], 2048 bytes.
 //
 // Shared memory: 0..3071 the cut entry's image (96 rows of 32 bytes), then 0..2047 the result. Nothing else.
+#include "enc0_layer.h"
 #include "zrr_attention.h"
 #include "zrr_merge.h"
 #include "zrr_mlp.h"
 #include "zrr_staged.h"
 
 namespace zrr {
-
-// Byte offsets in enc0's weight image; B blocks are 1024 bytes (32 x 32) where nothing else is said.
-struct Enc0 {
-    static constexpr int kTiles = 6;         // 96 rows: patch and halo
-    static constexpr int kPatchTiles = 4;    // 64 rows: the patch
-    static constexpr int kHeads = 2, kBranches = 4;
-    static constexpr uint32_t kW1 = 4096, kSeeds1 = 5120, kW2 = 5184, kSeeds2 = 6208, kGain2 = 6272;
-    // Head i: everything lies i * kHeadStride further.
-    static constexpr uint32_t kKeyWeights = 6336, kValueWeights = 7360, kBias = 8384, kOutWeights = 20672;
-    static constexpr uint32_t kHeadStride = 15360, kTable6 = 37056, kGain12 = 37120;
-    // MLP branch i: {W1 1024, seeds 64, W2 1024}; behind the first one stands the residual's table.
-    static constexpr uint32_t kMlp = 37184, kMlpSeeds = 1024, kMlpOut = 1088, kMlpStride = 2112, kTable13 = 39296;
-    static constexpr uint32_t kMergeWeights = 45696, kMergeSeeds = 53888, kLastWeights = 54016, kLastSeeds = 54528;
-};
 
 // Cut entry: fragments to operands through the image.
 ZRR_DEVICE void load_tokens(uint32_t scratch, const uint32_t (&a)[24], const Lane& lane,

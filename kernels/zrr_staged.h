@@ -33,18 +33,22 @@ template <int kRows>
 ZRR_DEVICE void swin_slots_from_words(uint32_t slots, const uint32_t (&words)[kRows / 4]) {
     static_assert(kRows % 16 == 0, "a weight block has whole 16-column tiles");
     const uint32_t l = lane_id(), g = l >> 2, t = l & 3;
+#pragma unroll
     for (int tile = 0; tile < kRows / 16; ++tile)
+#pragma unroll
         for (int v = 0; v < 4; ++v)
             *lds_at<uint32_t>(slots + 16 * g + 4 * t,
                               (kRows * (v & 1) + 16 * tile + 8 * (v >> 1)) * 16) = words[4 * tile + v];
 }
 
-// Slots of the block at w + base of the weight image: one 16-byte load per lane and 16-column tile.
-template <int kRows>
+// Slots of the block at w + base of the weight image: one 16-byte load per lane and 16-column tile. Where a layer has
+// more than one k step, the steps of a 16-column group are consecutive tiles: kSteps tiles lie between the groups.
+template <int kRows, int kSteps = 1>
 ZRR_DEVICE void swin_slots_from_wimg(uint32_t slots, gptr w, uint32_t base) {
     uint32_t words[kRows / 4];
+#pragma unroll
     for (int tile = 0; tile < kRows / 16; ++tile) {
-        const uint32x4 row = *global_at<const uint32x4>(w + base + 512 * tile, 16 * lane_id());
+        const uint32x4 row = *global_at<const uint32x4>(w + base + 512 * kSteps * tile, 16 * lane_id());
         for (int v = 0; v < 4; ++v) words[4 * tile + v] = row[v];
     }
     swin_slots_from_words<kRows>(slots, words);
@@ -56,14 +60,18 @@ ZRR_DEVICE kop kop_image(uint32_t slots, uint32_t index) {
     return {{bytes.x, bytes.y}};
 }
 
-// WMMA operand from a staged image: token row_base + r, slots 16w + 8h ..+7.
+// WMMA operand from a staged image: this lane's token `row`, slots 16w + 8h ..+7.
+template <int kStride>
+ZRR_DEVICE kop swin_row_operand(uint32_t image, uint32_t row, uint32_t w) {
+    static_assert(kStride % 8 == 0, "an operand is one aligned 8-byte read");
+    const uint32x2 bytes = *lds_at<const uint32x2>(image + kStride * row + 8 * (lane_id() >> 4), 16 * w);
+    return {{bytes.x, bytes.y}};
+}
+
+// The same with lane r's token = row_base + r.
 template <int kStride>
 ZRR_DEVICE kop swin_operand(uint32_t image, uint32_t row_base, uint32_t w) {
-    static_assert(kStride % 8 == 0, "an operand is one aligned 8-byte read");
-    const uint32_t l = lane_id();
-    const uint32x2 bytes =
-        *lds_at<const uint32x2>(image + kStride * (l & 15) + 8 * (l >> 4), kStride * row_base + 16 * w);
-    return {{bytes.x, bytes.y}};
+    return swin_row_operand<kStride>(image + kStride * row_base, lane_id() & 15, w);
 }
 
 // Stage A fragments: register i of m-tile m (frag[4m + i]) is row 16m + g + 8(i&1), slots 4t + 16(i>>1) ..+3.
@@ -71,7 +79,9 @@ template <int kMTiles, int kStride>
 ZRR_DEVICE void swin_stage_fragment(uint32_t image, const uint32_t* frag) {
     static_assert(kStride % 4 == 0, "fragment words are aligned");
     const uint32_t l = lane_id(), g = l >> 2, t = l & 3;
+#pragma unroll
     for (int m = 0; m < kMTiles; ++m)
+#pragma unroll
         for (int i = 0; i < 4; ++i)
             *lds_at<uint32_t>(image + kStride * g + 4 * t,
                               kStride * (16 * m + 8 * (i & 1)) + 16 * (i >> 1)) = frag[4 * m + i];
@@ -79,19 +89,32 @@ ZRR_DEVICE void swin_stage_fragment(uint32_t image, const uint32_t* frag) {
 
 enum class StageMode { plain = 0, relu = 1, activate = 2 };
 
-// Stage one accumulator tile as the next operand: bytes 16*chunk + 8h + i of row row_base + r are e4m3 of the
+// Stage eight operand bytes of this lane's token `row` as slots 16*chunk + 8h ..+7.
+template <int kStride>
+ZRR_DEVICE void swin_stage_bytes(uint32_t image, uint32_t row, uint32_t chunk, kop bytes) {
+    static_assert(kStride % 8 == 0, "eight bytes are stored at once");
+    *lds_at<uint32x2>(image + kStride * row + 8 * (lane_id() >> 4), 16 * chunk) =
+        uint32x2{bytes.word[0], bytes.word[1]};
+}
+
+// Stage one accumulator tile as the next operand of this lane's token `row`: bytes 16*chunk + 8h + i are e4m3 of the
 // transformed half i. `chunk` is the weight tile (direct row order).
 template <StageMode kMode, int kStride>
-ZRR_DEVICE void swin_stage_operand_p(uint32_t image, uint32_t row_base, uint32_t chunk, Pairs tile) {
-    static_assert(kStride % 8 == 0, "eight bytes are stored at once");
+ZRR_DEVICE void swin_stage_row_p(uint32_t image, uint32_t row, uint32_t chunk, Pairs tile) {
+#pragma unroll
     for (int p = 0; p < 4; ++p) {
         if constexpr (kMode == StageMode::relu) tile.pair[p] = relu_keep_nan(tile.pair[p]);
         if constexpr (kMode == StageMode::activate) tile.pair[p] = activation(tile.pair[p]);
     }
-    const uint32x2 bytes = {requantise<Requantise::exact>(tile.pair[0], tile.pair[1]),
-                            requantise<Requantise::exact>(tile.pair[2], tile.pair[3])};
-    const uint32_t l = lane_id();
-    *lds_at<uint32x2>(image + kStride * (l & 15) + 8 * (l >> 4), kStride * row_base + 16 * chunk) = bytes;
+    swin_stage_bytes<kStride>(image, row, chunk,
+                              {{requantise<Requantise::exact>(tile.pair[0], tile.pair[1]),
+                                requantise<Requantise::exact>(tile.pair[2], tile.pair[3])}});
+}
+
+// The same with lane r's token = row_base + r.
+template <StageMode kMode, int kStride>
+ZRR_DEVICE void swin_stage_operand_p(uint32_t image, uint32_t row_base, uint32_t chunk, Pairs tile) {
+    swin_stage_row_p<kMode, kStride>(image + kStride * row_base, lane_id() & 15, chunk, tile);
 }
 
 // Exchange of accumulator tiles into NVIDIA's D view, writer: this lane's four pairs of tile `tile`.

@@ -37,8 +37,8 @@ KERNEL = """
 extern "C" __attribute__((global, amdgpu_flat_work_group_size(32, 32), amdgpu_waves_per_eu(8, 16)))
 void probe(uint64_t in, uint64_t out, uint64_t w, uint64_t arena, uint64_t planes, uint32_t ex, uint32_t ey,
            uint32_t sx, uint32_t sy) {{
-    static __attribute__((shared)) uint32_t shared_bytes[800];
-    const uint32_t lds = (uint32_t)(ZRR_LDS uint32_t*)shared_bytes, l = zrr::lane_id();
+    static __attribute__((shared)) uint32_t shared_bytes[{lds_bytes} / 4];
+    const uint32_t lds = (uint32_t)(ZRR_LDS uint32_t*)shared_bytes + {lds_offset}, l = zrr::lane_id();
     const uint32_t bx = __builtin_amdgcn_workgroup_id_x(), by = __builtin_amdgcn_workgroup_id_y();
     const uint32_t block = by * ((ex + sx + 7) / 8) + bx;
     const zrr::gptr source = zrr::global_pointer(in) + 3072 * block, target = zrr::global_pointer(out) + 2048 * block;
@@ -72,16 +72,26 @@ def workload(kind: WorkloadKind, seed: int = 3) -> tuple[np.ndarray, np.ndarray]
     return image, model_formats.requantise(values.astype(np.float16))
 
 
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body of `kernels/`: its file and function."""
+
+    source: str
+    function: str
+
+
+DIRECT = Body("swin_enc0.hip", "zrr_swin_enc0")
+STAGED = Body("swin_enc0_staged.hip", "zrr_swin_enc0_staged")
+LENT_BYTES = 3200
+
+
 def compile_body(
-    source: str = "swin_enc0.hip",
-    body: str = "zrr_swin_enc0",
-    kernels: Path | None = None,
-    defines: dict[str, str] | None = None,
+    body: Body = DIRECT, *, kernels: Path | None = None, lds_bytes: int = LENT_BYTES, lds_offset: int = 0
 ) -> toolchain.Compiled:
-    """The kernel `probe` around a body of `kernels/` (or of a patched copy)."""
-    text = KERNEL.format(source=source, body=body)
-    folder = kernels or resource_dir("kernels")
-    return toolchain.compile_hip_kernel(text, includes=[folder], defines=defines)
+    """The kernel `probe` around a body of `kernels/` (or of a patched copy). The body is lent the bytes of shared
+    memory from `lds_offset` on."""
+    text = KERNEL.format(source=body.source, body=body.function, lds_bytes=lds_bytes, lds_offset=lds_offset)
+    return toolchain.compile_hip_kernel(text, includes=[kernels or resource_dir("kernels")])
 
 
 def run(compiled: toolchain.Compiled, image: np.ndarray, codes: np.ndarray, model: str) -> tuple[Result, Stats]:

@@ -1,12 +1,15 @@
-"""The body `zrr_swin_enc0` in the emulator against the numpy model of the layer, byte for byte."""
+"""The enc0 bodies, direct and staged, in the emulator against the numpy model of the layer, byte for byte."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.kernels import enc0
 from tests.kernels.mutations import DIRECT_MUTATIONS, Mutation
+from zluda_rr.emulate.gfx12.ports import BankPort
 from zluda_rr.emulate.memory import MemoryFault
 from zluda_rr.numerics.mma import WMMA_MODELS
 from zluda_rr.runtime.weights import WorkloadKind
@@ -17,8 +20,13 @@ PROBE_INSTRUCTIONS = 80
 
 
 @pytest.fixture(scope="module")
-def compiled() -> Compiled:
-    return enc0.compile_body()
+def direct() -> Compiled:
+    return enc0.compile_body(enc0.DIRECT)
+
+
+@pytest.fixture(scope="module")
+def staged() -> Compiled:
+    return enc0.compile_body(enc0.STAGED)
 
 
 def same(result: enc0.Result, expected: enc0.Result) -> bool:
@@ -31,32 +39,73 @@ def same(result: enc0.Result, expected: enc0.Result) -> bool:
 
 @pytest.mark.parametrize("model", WMMA_MODELS)
 @pytest.mark.parametrize("kind", [WorkloadKind.RANDOM, WorkloadKind.CANCELLATION, WorkloadKind.SATURATING])
-def test_byte_identical(compiled: Compiled, kind: WorkloadKind, model: str) -> None:
+def test_byte_identical(direct: Compiled, kind: WorkloadKind, model: str) -> None:
     """Twelve blocks, partial ones on all four sides; arena, merged planes and D22."""
     image, codes = enc0.workload(kind)
-    result, stats = enc0.run(compiled, image, codes, model)
+    result, stats = enc0.run(direct, image, codes, model)
     assert same(result, enc0.expected(image, codes, model))
     assert stats.by_class["wmma"] == 536
     assert stats.by_class["scratch"] == 0
     assert stats.instructions_per_wave <= 10_500 + PROBE_INSTRUCTIONS
 
 
-def test_bounded_weights_need_fewer_instructions(compiled: Compiled) -> None:
+@pytest.mark.parametrize("model", WMMA_MODELS)
+@pytest.mark.parametrize("kind", [WorkloadKind.RANDOM, WorkloadKind.CANCELLATION, WorkloadKind.SATURATING])
+def test_staged_is_byte_identical(staged: Compiled, kind: WorkloadKind, model: str) -> None:
+    image, codes = enc0.workload(kind)
+    result, stats = enc0.run(staged, image, codes, model)
+    assert same(result, enc0.expected(image, codes, model))
+    assert stats.by_class["wmma"] == 536
+
+
+@pytest.mark.parametrize("body", [enc0.DIRECT, enc0.STAGED], ids=lambda body: body.function)
+def test_shared_memory_stays_in_the_lent_bytes(body: enc0.Body, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every LDS access lies in the first 3072 of the 3200 lent bytes, and only what was written is read."""
+    base = 512
+    compiled = enc0.compile_body(body, lds_bytes=base + enc0.LENT_BYTES + 512, lds_offset=base)
+    image, codes = enc0.workload(WorkloadKind.RANDOM)
+    written = np.zeros((len(codes), base + enc0.LENT_BYTES), bool)
+    load, store = BankPort.load, BankPort.store
+
+    def cells(lanes: np.ndarray, addresses: np.ndarray, nbytes: int) -> tuple[np.ndarray, np.ndarray]:
+        local = addresses.astype(np.int64)
+        assert local.min() >= base
+        assert local.max() + nbytes <= base + 3072
+        return lanes[:, None] // 32, local[:, None] + np.arange(nbytes)
+
+    def checked_load(port: BankPort, lanes: np.ndarray, addresses: np.ndarray, nbytes: int) -> np.ndarray:
+        assert written[cells(lanes, addresses, nbytes)].all()
+        return load(port, lanes, addresses, nbytes)
+
+    def checked_store(port: BankPort, lanes: np.ndarray, addresses: np.ndarray, data: np.ndarray) -> None:
+        written[cells(lanes, addresses, data.shape[1])] = True
+        store(port, lanes, addresses, data)
+
+    def lds_only(checked: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda port, *access: (checked if port._name == "LDS" else plain)(port, *access)
+
+    monkeypatch.setattr(BankPort, "load", lds_only(checked_load, load))
+    monkeypatch.setattr(BankPort, "store", lds_only(checked_store, store))
+    enc0.run(compiled, image, codes, "exact")
+    assert written.any()
+
+
+def test_bounded_weights_need_fewer_instructions(direct: Compiled) -> None:
     """Random weights are below 2 and gains below 32: the copies without clamps run; cancelling weights are not."""
     counts = {}
     for kind in (WorkloadKind.RANDOM, WorkloadKind.CANCELLATION):
         image, codes = enc0.workload(kind)
-        counts[kind] = enc0.run(compiled, image, codes, "exact")[1].instructions_per_wave
+        counts[kind] = enc0.run(direct, image, codes, "exact")[1].instructions_per_wave
     assert counts[WorkloadKind.RANDOM] + 500 < counts[WorkloadKind.CANCELLATION]
 
 
-def test_resources(compiled: Compiled) -> None:
-    resources = compiled.resources("probe")
+def test_resources(direct: Compiled) -> None:
+    resources = direct.resources("probe")
     assert resources.vgprs <= 192
     assert resources.scratch_bytes == 0
     assert resources.vgpr_spills == 0
     assert resources.lds_bytes == 3200
-    assert "bpermute" not in compiled.assembly
+    assert "bpermute" not in direct.assembly
 
 
 @pytest.mark.parametrize("mutation", DIRECT_MUTATIONS, ids=lambda mutation: mutation.name)
