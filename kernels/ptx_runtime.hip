@@ -120,24 +120,29 @@ ZRT u32x4 zrt_mma_e4m3_pair_zero(u32x4 a, u32x4 b) {
 
 // ------------------------------------------------------------------------------------------------------ conversions
 
-// v_cvt_pk_fp8_f32 makes overflow a NaN and every NaN 0xff: clamp first (minimum and maximum keep NaN), and take both
-// signs from the argument.
-LOCAL u16 e4m3x2(f16x2 x) {
-  f16x2 limit = {(f16)448.0f, (f16)448.0f};
-  f16x2 clamped = __builtin_elementwise_maximum(__builtin_elementwise_minimum(x, limit), -limit);
-  u32 any = __builtin_nondeterministic_value(0);
-  u32 magnitude = __builtin_amdgcn_cvt_pk_fp8_f32((float)clamped.x, (float)clamped.y, any, false);
-  u32 sign = __builtin_amdgcn_perm(0, __builtin_bit_cast(u32, x), 0x0c0c0301u);
-  return (magnitude & 0x7f7fu) | (sign & 0x8080u);
+// v_cvt_pk_fp8_f32 encodes +infinity as 0x7f, -infinity and every NaN as 0xff, and overflow like infinity. PTX has
+// overflow and infinity as +-448 and every NaN as 0x7f (an H200, all halves): clamp with the operations that keep NaN,
+// then make NaN +infinity (min returns the operand that is a number).
+LOCAL u16 e4m3x2_of_clamped(f16x2 x) {
+  f16x2 infinity = {(f16)__builtin_inff(), (f16)__builtin_inff()};
+  x = __builtin_elementwise_minnum(x, infinity);
+  // The upper half of the result is not used; naming a register that dies here as its old value costs no move.
+  float low = x.x;
+  return __builtin_amdgcn_cvt_pk_fp8_f32(low, (float)x.y, __builtin_bit_cast(u32, low), false);
 }
 
 // cvt.rn.satfinite.e4m3x2.f16x2: low half in the low byte.
-ZRT u16 zrt_cvt_e4m3x2_f16x2(u32 x) { return e4m3x2(__builtin_bit_cast(f16x2, x)); }
+ZRT u16 zrt_cvt_e4m3x2_f16x2(u32 x) {
+  f16x2 limit = {(f16)448.0f, (f16)448.0f};
+  f16x2 value = __builtin_bit_cast(f16x2, x);
+  return e4m3x2_of_clamped(__builtin_elementwise_maximum(__builtin_elementwise_minimum(value, limit), -limit));
+}
 
 // The .relu form: negative values and -0 become +0, NaN stays.
 ZRT u16 zrt_cvt_relu_e4m3x2_f16x2(u32 x) {
-  f16x2 zero = {};
-  return e4m3x2(__builtin_elementwise_maximum(__builtin_bit_cast(f16x2, x), zero));
+  f16x2 limit = {(f16)448.0f, (f16)448.0f}, zero = {};
+  f16x2 value = __builtin_bit_cast(f16x2, x);
+  return e4m3x2_of_clamped(__builtin_elementwise_minimum(__builtin_elementwise_maximum(value, zero), limit));
 }
 
 // cvt.rn.f16x2.e4m3x2, exact. A NaN becomes 0x7fff.

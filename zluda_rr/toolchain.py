@@ -298,7 +298,10 @@ def kernel_resources(assembly: str, kernel: str) -> KernelResources:
 
 
 def nvcc() -> Path:
-    """nvcc of the installed `nvidia-cuda-nvcc` wheel, else the one on PATH."""
+    """nvcc of the installed `nvidia-cuda-nvcc` wheel, else the one on PATH.
+
+    It preprocesses with a host compiler: pass one with ``-ccbin`` where the system has none.
+    """
     return _cuda_tool("nvcc")
 
 

@@ -185,7 +185,7 @@ def pairs(text: str) -> dict[int, int]:
     function = kernel(text, inputs=12, outputs=4, declarations=".reg .b32 %x, %y, %zero;").entries[0]
     body = linearise(function)
     numbers = [s.number for s in body.statements if s.opcode == "mma"]
-    found = pair_statements(body.statements).second
+    found = pair_statements(body.statements)
     return {numbers.index(first): numbers.index(second) for first, second in found.items()}
 
 

@@ -48,8 +48,8 @@ def lower_module(module: Module, entry: str) -> str:
     body = linearise(function, module)
     settings = Settings(module.filename, _flushes(body), _block(function))
     e = Emitter(body, settings)
-    pairing, zeros = mma.pair_statements(body.statements), mma.zero_registers(body)
-    seconds = frozenset(pairing.second.values())
+    partners, zeros = mma.pair_statements(body.statements), mma.zero_registers(body)
+    seconds = frozenset(partners.values())
     e.start_block("start")
     region = 0
     for statement in body.statements:
@@ -58,7 +58,7 @@ def lower_module(module: Module, entry: str) -> str:
             e.call("void", "llvm.amdgcn.sched.barrier", ("i32", "0"))
             region = 0
         if statement.number not in seconds:
-            partner = pairing.second.get(statement.number)
+            partner = partners.get(statement.number)
             _lower_statement(e, statement, None if partner is None else body[partner], zeros)
     if e.open:
         e.end_block("ret void")

@@ -6,28 +6,12 @@ kernels/ptx_runtime.hip. What has no partner runs with zeros in the other half.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from zluda_rr.lower.emitter import Emitter, operand_elements
 from zluda_rr.ptx import Body, Immediate, Operand, Register, Statement
 
 MODIFIERS = ("sync", "aligned", "m16n8k32", "row", "col", "f16", "e4m3", "e4m3", "f16")
-
-
-@dataclass(frozen=True, slots=True)
-class Pairing:
-    """Statement numbers: `second[first]` is emitted together with `first`, at `first`."""
-
-    second: Mapping[int, int]
-
-    def is_second(self, number: int) -> bool:
-        """Whether the statement was emitted with an earlier one."""
-        return number in self._seconds
-
-    @property
-    def _seconds(self) -> frozenset[int]:
-        return frozenset(self.second.values())
 
 
 def fragments(statement: Statement) -> tuple[tuple[Operand, ...], ...]:
@@ -39,11 +23,11 @@ def _is_mma(statement: Statement) -> bool:
     return statement.opcode == "mma" and statement.modifiers == MODIFIERS and statement.guard is None
 
 
-def pair_statements(statements: Sequence[Statement]) -> Pairing:
+def pair_statements(statements: Sequence[Statement]) -> dict[int, int]:
     """Pair each mma with the next one of its run that has the same A and does not depend on what lies between.
 
-    A run is a sequence of adjacent mma statements. The second moves up to the first, so no statement from the first
-    on may write what it reads or writes, or read what it writes.
+    Returns statement numbers, first to second. A run is a sequence of adjacent mma statements. The second moves up to
+    the first, so no statement from the first on may write what it reads or writes, or read what it writes.
     """
     second: dict[int, int] = {}
     run: list[Statement] = []
@@ -53,7 +37,7 @@ def pair_statements(statements: Sequence[Statement]) -> Pairing:
             continue
         second.update(_pair_run(run))
         run = []
-    return Pairing(second)
+    return second
 
 
 def _pair_run(run: Sequence[Statement]) -> dict[int, int]:
