@@ -73,7 +73,7 @@ class Writer:
         roll = rng.random()
         type_ = rng.choice((*INTEGERS, *FLOATS, "u32", "i32", "f32"))
         name = self.variable(type_)
-        if name is None or roll < 0.3 and self.depth == 0:
+        if name is None or (roll < 0.3 and self.depth == 0):
             self.declare(type_, self.expression(type_, 3)) if self.depth == 0 else None
         elif roll < 0.6 or self.depth >= 2:
             self.lines.append(f"{name} = {self.expression(type_, 3)};")
