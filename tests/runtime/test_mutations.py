@@ -3,14 +3,13 @@
 The data is `cancellation`: on ordinary data a wrong K grouping changes no output byte (engine.md §5).
 """
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.kernels.mutations import MUTATIONS
-from zluda_rr.ptx import Module, parse, print_module
+from zluda_rr.ptx import Module, edit_function, linearise
 from zluda_rr.runtime import Shape, Subject, WorkloadKind, subject, verify, verify_stage
 
 SHAPE = Shape(ex=26, ey=18, shift_x=4, shift_y=2)
@@ -24,19 +23,20 @@ def mutant(name: str, folder: Path) -> Subject:
 
 def exchange_arguments(module: Module) -> Module:
     """Exchange two fragment registers of the first call: a0 and a1, rows g and g + 8 of the first m-tile."""
-    text = print_module(module)
-    call = text.index("zrr_swin_phase", text.index(".entry"))
-    start = text.rindex("{", 0, call)
-    stores = list(re.finditer(r"st\.param\.b32 \[[^\]]+\], (%\w+);", text[start:call]))
-    first, second = stores[0], stores[1]
-    swapped = (
-        text[start : start + first.start(1)]
-        + second[1]
-        + text[start + first.end(1) : start + second.start(1)]
-        + first[1]
-        + text[start + second.end(1) :]
+    entry = module.entries[0]
+    statements = linearise(entry).statements
+    call = next(s.number for s in statements if s.opcode == "call")
+    stores = [s for s in statements[:call] if s.opcode == "st" and "param" in s.modifiers][-21:]
+    first, second = stores[:2]
+    return edit_function(
+        module,
+        entry.name,
+        delete=(first.number, second.number),
+        insert_after={
+            first.number: f"\t{first.text.replace(first.uses[0], second.uses[0])}\n",
+            second.number: f"\t{second.text.replace(second.uses[0], first.uses[0])}\n",
+        },
     )
-    return parse(text[:start] + swapped, filename=module.filename)
 
 
 @pytest.mark.parametrize("name", sorted(MUTATIONS))
