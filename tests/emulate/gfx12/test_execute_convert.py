@@ -117,6 +117,18 @@ def test_fp8_overflow_is_decided_after_rounding() -> None:
     assert lanes_of(clamped, 1)[: len(x)] == [0x7E] * 6 + [0xFE, 0xFE, 0xFF, *subnormal]
 
 
+def test_fp8_rounding_next_to_every_midpoint() -> None:
+    """Each pair of neighbouring codes: the midpoint and the f32 on both sides of it, both signs."""
+    numbers = np.arange(0x7F, dtype=np.uint8).view(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    middle = np.append((numbers[1:] + numbers[:-1]) / 2, np.float32(464))
+    near = [middle, np.nextafter(middle, np.float32(0)), np.nextafter(middle, np.float32(1e9))]
+    x = np.concatenate([*near, *(-v for v in near)]).astype(np.float32)
+    words = by_waves(x.view(np.uint32))
+    done = run("v_cvt_pk_fp8_f32 v1.l, v0, 0", v={0: words, 1: np.zeros_like(words)}, waves=len(words))
+    for lane, value in enumerate(x):
+        assert int(done.vgpr[1].reshape(-1)[lane]) == fp8_code(float(value)), value
+
+
 def test_fp8_to_f32_selects_bytes() -> None:
     words = np.array([0x7F38_B001 + 0x0101_0101 * i for i in range(32)], dtype=np.uint32)
     done = run(

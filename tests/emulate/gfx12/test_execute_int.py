@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.emulate.gfx12.snippet import lanes_of, run
+from zluda_rr.emulate.gfx12.execute_valu_int import permute_bytes
 from zluda_rr.emulate.gfx12.machine import SCC_ROW
 
 M32, M64 = 0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF
@@ -226,6 +227,16 @@ def test_carries_and_64_bits(a: list[int], b: list[int], c: list[int], d: list[i
     }
     for register, lanes in flags.items():
         assert int(done.sgpr[register, 0]) == sum(flag << lane for lane, flag in enumerate(lanes)), register
+
+
+@settings(max_examples=60, deadline=None)
+@given(a=words, b=words, selector=st.lists(st.integers(0, 15), min_size=4, max_size=4))
+def test_byte_permutation_by_a_constant(a: list[int], b: list[int], selector: list[int]) -> None:
+    word = int.from_bytes(bytes(selector), "little")
+    done = run("v_perm_b32 v2, v0, v1, s0", "v_perm_b32 v3, v0, v1, v4", v={0: a, 1: b, 4: [word] * 32}, s={0: word})
+    fixed = permute_bytes(np.array(a, np.uint32), np.array(b, np.uint32), np.array(word, np.uint32))
+    expected = [perm(x, y, word) for x, y in zip(a, b, strict=True)]
+    assert lanes_of(done, 2) == lanes_of(done, 3) == fixed.tolist() == expected
 
 
 def test_clamp_saturates_integer_sums() -> None:

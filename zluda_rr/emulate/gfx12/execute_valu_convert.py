@@ -7,7 +7,7 @@ Float to integer truncates (unless the name says otherwise), saturates, and send
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -87,17 +87,27 @@ def _pack_halves(b: Binder) -> None:
     b.emit("u", _pack, *halves)
 
 
+@cache
+def _codes(encode: Callable[..., Array], saturate: bool) -> Array:
+    """fp8 codes of the f32 that have these upper 16 bits. Seven fraction bits, the last of them sticky, decide
+    every rounding to three or two."""
+    return encode((np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)).view(np.float32), saturate=saturate)
+
+
+def _encoded(codes: Array, x: Array) -> Array:
+    bits = np.asarray(x).view(np.uint32)
+    index = bits >> np.uint32(16) | ((bits & np.uint32(0xFFFF)) != 0)
+    return codes.take(index).astype(np.uint16)
+
+
 def _pack_fp8(encode: Callable[..., Array]) -> Build:
     """v_cvt_pk_{fp8,bf8}_f32: two codes into the selected half of the destination."""
 
     def build(b: Binder) -> None:
-        saturate = b.machine.mode.fp16_ovfl
-
-        def formula(x: Array, y: Array) -> Array:
-            low = encode(np.asarray(x), saturate=saturate).astype(np.uint16)
-            return low | (encode(np.asarray(y), saturate=saturate).astype(np.uint16) << np.uint16(8))
-
-        b.emit("w", formula, *b.vectors("ff"))
+        codes = _codes(encode, b.machine.mode.fp16_ovfl)
+        b.emit(
+            "w", lambda x, y: _encoded(codes, x) | (_encoded(codes, y) << np.uint16(8)), *b.vectors("ff")
+        )
 
     return build
 

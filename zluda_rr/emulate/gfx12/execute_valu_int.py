@@ -70,19 +70,35 @@ def bitfield_i32(x: Array, offset: Array, width: Array) -> Array:
 def permute_bytes(high: Array, low: Array, selector: Array) -> Array:
     """v_perm_b32: selector bytes 0..3 pick from `low`, 4..7 from `high`, 8..11 sign fills of bytes 1, 3, 5, 7,
     12 is 0x00, above 0xff."""
+    if not selector.ndim or selector.shape[-1] == 1:  # a constant, or a scalar register
+        first = selector.flat[0]
+        if (selector == first).all():
+            return _permute_fixed(high, low, int(first))
     both = (high.astype(np.uint64) << np.uint64(32)) | low
     result = np.zeros(np.broadcast_shapes(both.shape, selector.shape), dtype=np.uint32)
     for byte in range(4):
         chosen = np.right_shift(selector, _U32(8 * byte)) & _U32(0xFF)
         plain = np.right_shift(both, (np.minimum(chosen, _U32(7)) * _U32(8)).astype(np.uint64)) & np.uint64(0xFF)
-        value = plain.astype(np.uint32)
-        if (chosen > 7).any():
-            source = (chosen & _U32(3)) * _U32(16) + _U32(15)
-            sign = (np.right_shift(both, source.astype(np.uint64)) & np.uint64(1)).astype(np.uint32) * _U32(0xFF)
-            fixed = np.where(chosen == 12, _U32(0), _U32(0xFF))
-            value = np.where(chosen > 11, fixed, np.where(chosen > 7, sign, value))
+        source = (chosen & _U32(3)) * _U32(16) + _U32(15)
+        sign = (np.right_shift(both, source.astype(np.uint64)) & np.uint64(1)).astype(np.uint32) * _U32(0xFF)
+        fixed = np.where(chosen == 12, _U32(0), _U32(0xFF))
+        value = np.where(chosen > 11, fixed, np.where(chosen > 7, sign, plain.astype(np.uint32)))
         result |= value << _U32(8 * byte)
     return result
+
+
+def _permute_fixed(high: Array, low: Array, selector: int) -> Array:
+    """`permute_bytes` with the same selector everywhere, the usual case."""
+    result: Any = _U32(0)
+    for byte, chosen in enumerate(selector.to_bytes(4, "little")):
+        if chosen < 8:
+            part = (high if chosen > 3 else low) >> _U32(8 * (chosen & 3)) & _U32(0xFF)
+        elif chosen < 12:
+            part = ((high if chosen > 9 else low) >> _U32(16 * (chosen & 1) + 15) & _U32(1)) * _U32(0xFF)
+        else:
+            part = _U32(0 if chosen == 12 else 0xFF)
+        result = result | part << _U32(8 * byte)
+    return np.asarray(result)
 
 
 def _align(high: Array, low: Array, amount: Array, unit: int) -> Array:

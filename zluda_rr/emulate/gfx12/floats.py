@@ -115,12 +115,19 @@ def _direct_f16(near: Array, x: Array, mode: int) -> Array:
 
 def flush_f32(x: Array) -> Array:
     """Denormal f32 to zero of the same sign."""
-    return np.where(np.abs(x) < np.float32(2.0**-126), np.copysign(np.float32(0), x), x)
+    return _flush(x, 0x0080_0000)
 
 
 def flush_f16(x: Array) -> Array:
     """f16 values held in f32: denormal halves to zero of the same sign."""
-    return np.where(np.abs(x) < np.float32(2.0**-14), np.copysign(np.float32(0), x), x)
+    return _flush(x, 0x3880_0000)
+
+
+def _flush(x: Array, least: int) -> Array:
+    """f32 whose magnitude, as bits, is below `least` to zero."""
+    bits = np.asarray(x).view(np.uint32)
+    small = (bits & np.uint32(0x7FFF_FFFF)) < np.uint32(least)
+    return np.where(small, bits & np.uint32(0x8000_0000), bits).view(np.float32)
 
 
 def default_nan(result: Array, *sources: Array) -> Array:
