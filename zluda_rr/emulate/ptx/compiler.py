@@ -61,6 +61,8 @@ class Compiler:
 
     def slot(self, register: str) -> int:
         """The slot of a register or special register."""
+        if register in self._index:
+            return self._index[register]
         kind: SlotKind
         if register in self.body.registers:
             declared = self.body.registers[register]
