@@ -169,7 +169,7 @@ def _cut(data: Mapping[str, Any]) -> CutRule:
 def weight_regions(phases: Sequence[PhaseRow]) -> tuple[WeightRegion, ...]:
     """The parts of the weight image that the phases read: B, seeds, bias, tables and gains (a gain once)."""
     bounded = _normed(phases)
-    regions: dict[int, WeightRegion] = {}
+    regions: dict[WeightRegion, None] = {}
     for row in phases:
         inside = row.index in bounded
         for source in (row.a, row.b, row.c):
@@ -187,8 +187,8 @@ def weight_regions(phases: Sequence[PhaseRow]) -> tuple[WeightRegion, ...]:
                     region = WeightRegion(f"D{phase}.gain", gain, 2 * phases[phase - 1].shape[1], "gain")
                 case _:
                     continue
-            regions.setdefault(region.offset, region)
-    return tuple(regions.values())
+            regions[region] = None
+    return tuple(regions)
 
 
 def _normed(phases: Sequence[PhaseRow]) -> set[int]:
