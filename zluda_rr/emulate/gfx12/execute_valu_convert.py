@@ -91,13 +91,14 @@ def _pack_halves(b: Binder) -> None:
 def _codes(encode: Callable[..., Array], saturate: bool) -> Array:
     """fp8 codes of the f32 that have these upper 16 bits. Seven fraction bits, the last of them sticky, decide
     every rounding to three or two."""
-    return encode((np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)).view(np.float32), saturate=saturate)
+    values = (np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)).view(np.float32)
+    return np.asarray(encode(values, saturate=saturate))
 
 
 def _encoded(codes: Array, x: Array) -> Array:
     bits = np.asarray(x).view(np.uint32)
     index = bits >> np.uint32(16) | ((bits & np.uint32(0xFFFF)) != 0)
-    return codes.take(index).astype(np.uint16)
+    return np.asarray(codes.take(index).astype(np.uint16))
 
 
 def _pack_fp8(encode: Callable[..., Array]) -> Build:

@@ -91,6 +91,7 @@ def _permute_fixed(high: Array, low: Array, selector: int) -> Array:
     """`permute_bytes` with the same selector everywhere, the usual case."""
     result: Any = _U32(0)
     for byte, chosen in enumerate(selector.to_bytes(4, "little")):
+        part: Any
         if chosen < 8:
             part = (high if chosen > 3 else low) >> _U32(8 * (chosen & 3)) & _U32(0xFF)
         elif chosen < 12:
