@@ -18,5 +18,5 @@ def unsupported(filename: str, statement: Statement | None, why: str = "") -> Lo
     name = ".".join((statement.opcode, *statement.modifiers))
     return LoweringError(
         f"{filename}:{statement.line}: {name} is not in the lowered PTX subset{detail}; "
-        "see docs/instructions.md for what is"
+        "inspect and rewrite take the module, compile and verify cannot"
     )
