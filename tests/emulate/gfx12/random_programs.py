@@ -1,8 +1,9 @@
 """Random C functions without undefined behaviour, for the GPU in the emulator and for the host alike.
 
-A function reads eight 64-bit words and writes eight. Types are fixed-width integers, f16, f32 and f64; all
-operations are exactly defined (wrapping integers, masked shifts, guarded divisions and conversions), so that
-two correct machines agree bit for bit except in the payload of NaNs.
+A function reads eight 64-bit words of its own and four that are the same for all calls (so that a GPU keeps
+them and much of what follows from them in scalar registers), and writes eight. Types are fixed-width integers,
+f16, f32 and f64; all operations are exactly defined (wrapping integers, masked shifts, guarded divisions and
+conversions), so that two correct machines agree bit for bit except in the payload of NaNs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import random
 
 WORDS = 8
+UNIFORM = 4
 PRELUDE = """
 typedef unsigned char u8; typedef signed char i8; typedef unsigned short u16; typedef short i16;
 typedef unsigned u32; typedef int i32; typedef unsigned long long u64; typedef long long i64;
@@ -43,6 +45,10 @@ class Writer:
                 carrier = _CARRIER.get(name, name)
                 raw = f"({carrier})(in[{index}] >> {rng.randrange(64 - BITS[name] + 1)})"
                 self.declare(name, f"CAST({name}, {raw})" if name in FLOATS else raw)
+        for index in range(UNIFORM):
+            for name in rng.sample(("u16", "i32", "u32", "u64", "i64", "f16", "f32", "u32", "i32"), 3):
+                carrier = _CARRIER.get(name, name)
+                self.declare(name, f"CAST({name}, ({carrier})u{index})" if name in FLOATS else f"({carrier})u{index}")
         self.lines.append(f"u32 table[{WORDS}]; for (u32 j = 0; j < {WORDS}; ++j) table[j] = (u32)in[j] * (j + 1);")
         for _ in range(rng.randrange(6, 14)):
             self.statement()
@@ -174,19 +180,21 @@ class Writer:
 
 
 def functions(seeds: list[int]) -> str:
-    """Definitions `static DEVICE void body_<seed>(const u64* in, u64* out)` for every seed."""
+    """Definitions `static DEVICE void body_<seed>(in, u0, u1, u2, u3, out)` for every seed."""
     text = [PRELUDE]
     for seed in seeds:
-        text.append(f"static DEVICE void body_{seed}(const u64* in, u64* out) {{\n  {Writer(seed).body()}\n}}\n")
+        head = f"static DEVICE void body_{seed}(const u64* in, u64 u0, u64 u1, u64 u2, u64 u3, u64* out)"
+        text.append(f"{head} {{\n  {Writer(seed).body()}\n}}\n")
     return "\n".join(text)
 
 
 def device_source(seeds: list[int]) -> str:
     """HIP: one kernel `k<seed>` per function, one work item per row of eight words."""
     kernels = [
-        f"""extern "C" __attribute__((global)) void k{seed}(const u64* in, u64* out) {{
+        f"""extern "C" __attribute__((global)) void k{seed}(
+    const u64* in, u64 u0, u64 u1, u64 u2, u64 u3, u64* out) {{
   const u32 i = __builtin_amdgcn_workgroup_id_x() * 64 + __builtin_amdgcn_workitem_id_x();
-  body_{seed}(in + i * {WORDS}, out + i * {WORDS});
+  body_{seed}(in + i * {WORDS}, u0, u1, u2, u3, out + i * {WORDS});
 }}"""
         for seed in seeds
     ]
@@ -194,10 +202,11 @@ def device_source(seeds: list[int]) -> str:
 
 
 def host_source(seeds: list[int]) -> str:
-    """C++: `h<seed>(in, out, rows)` per function."""
+    """C++: `h<seed>(in, u0, u1, u2, u3, out, rows)` per function."""
     loops = [
-        f"""extern "C" void h{seed}(const u64* in, u64* out, u64 rows) {{
-  for (u64 i = 0; i < rows; ++i) body_{seed}(in + i * {WORDS}, out + i * {WORDS});
+        f"""extern "C" void h{seed}(
+    const u64* in, u64 u0, u64 u1, u64 u2, u64 u3, u64* out, u64 rows) {{
+  for (u64 i = 0; i < rows; ++i) body_{seed}(in + i * {WORDS}, u0, u1, u2, u3, out + i * {WORDS});
 }}"""
         for seed in seeds
     ]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.emulate.gfx12.random_programs import WORDS, device_source, host_source
+from tests.emulate.gfx12.random_programs import UNIFORM, WORDS, device_source, host_source
 from zluda_rr.emulate.gfx12 import Emulator, load_code_object
 from zluda_rr.emulate.memory import AddressSpace
 from zluda_rr.toolchain import compile_hip_kernel
@@ -37,6 +37,14 @@ def inputs(seed: int) -> Rows:
     return np.choose(rng.integers(0, 5, shape), [anything, small, single, double, half])
 
 
+def uniform(seed: int) -> list[int]:
+    """The words that every work item shares."""
+    rng = np.random.default_rng(seed + 1_000_000)
+    single = int(np.float32(rng.normal(0, 30)).view(np.uint32))
+    half = int(np.float16(rng.normal(0, 30)).view(np.uint16))
+    return [int(rng.integers(0, 1 << 63)), int(rng.integers(0, 40)), single, half | 0xFFFF_FFFF_FFFF_0000][:UNIFORM]
+
+
 def host_engine(source: str, folder: Path) -> llvm.ExecutionEngine:
     """The C++ source compiled into this process."""
     path, output = folder / "host.cpp", folder / "host.ll"
@@ -52,11 +60,14 @@ def host_engine(source: str, folder: Path) -> llvm.ExecutionEngine:
 def host_results(seeds: list[int], folder: Path) -> dict[int, Rows]:
     engine = host_engine(host_source(seeds), folder)
     engine.finalize_object()
-    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
+    word, pointer = ctypes.c_uint64, ctypes.c_void_p
+    prototype = ctypes.CFUNCTYPE(None, pointer, word, word, word, word, pointer, word)
     results = {}
     for seed in seeds:
         rows, out = np.ascontiguousarray(inputs(seed)), np.zeros((ROWS, WORDS), dtype=np.uint64)
-        prototype(engine.get_function_address(f"h{seed}"))(rows.ctypes.data, out.ctypes.data, ROWS)
+        prototype(engine.get_function_address(f"h{seed}"))(
+            rows.ctypes.data, *uniform(seed), out.ctypes.data, ROWS
+        )
         results[seed] = out
     return results
 
@@ -71,7 +82,7 @@ def emulated(seeds: list[int]) -> dict[int, Rows]:
             memory.allocate("in", rows.nbytes, data=np.ascontiguousarray(rows).view(np.uint8).reshape(-1)),
             memory.allocate("out", rows.nbytes),
         ]
-        kernarg = np.array(places, dtype=np.uint64).tobytes()
+        kernarg = np.array([places[0], *uniform(seed), places[1]], dtype=np.uint64).tobytes()
         Emulator(code_object, f"k{seed}").run((ROWS // 64, 1, 1), (64, 1, 1), kernarg, memory, "exact")
         results[seed] = memory.view("out").view(np.uint64).reshape(ROWS, WORDS).copy()
     return results

@@ -154,9 +154,18 @@ def test_legacy_fma_treats_zero_times_anything_as_zero() -> None:
     assert floats(lanes_of(done, 3))[:4].tolist() == [1.0, 2.0, 10.0, 5.0]
 
 
-def test_relative_move() -> None:
-    done = run("s_mov_b32 m0, 3", "v_movrels_b32 v9, v1", v={4: list(range(32)), 9: [0] * 32}, execution=0xFFFF)
-    assert lanes_of(done, 9) == [*range(16), *[0] * 16]
+def test_relative_moves() -> None:
+    """Each wave by its own M0; lanes that EXEC disables keep their value."""
+    lines = ["s_mov_b32 m0, s0", "v_movrels_b32 v9, v1", "v_movreld_b32 v10, v4", "v_movrelsd_b32 v20, v1"]
+    values = {1: [7] * 32, 4: list(range(32)), **{r: [0] * 32 for r in (9, 10, 13, 20, 23)}}
+    done = run(*lines, v=values, s={0: [3, 0]}, execution=0xFFFF, waves=2)
+    low = [*range(16), *[0] * 16]
+    assert [lanes_of(done, r) for r in (9, 13, 23)] == [low] * 3
+    assert lanes_of(done, 9, 1) == lanes_of(done, 20, 1) == [*[7] * 16, *[0] * 16]
+    assert lanes_of(done, 10, 1) == low
+    assert lanes_of(done, 10) == lanes_of(done, 20) == lanes_of(done, 13, 1) == [0] * 32
+    done = run("s_mov_b32 m0, 0x20001", "v_movrelsd_2_b32 v10, v3", v={4: [5] * 32, 12: [0] * 32})
+    assert lanes_of(done, 12) == [5] * 32
 
 
 def test_bf16_rounding_matches_ml_dtypes() -> None:

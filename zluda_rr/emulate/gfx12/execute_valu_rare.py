@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from zluda_rr.emulate.gfx12 import floats
 from zluda_rr.emulate.gfx12.bind import Binder
 from zluda_rr.emulate.gfx12.inst import Kind, Operand, Special
+from zluda_rr.emulate.gfx12.machine import VGPRS
 from zluda_rr.emulate.gfx12.table import Build, per_lane
 from zluda_rr.numerics.e4m3 import decode_e5m2_to_float, decode_to_float
 
@@ -247,12 +248,33 @@ def _quad_sad(masked: bool) -> Build:
     return per_lane("quq", "q", formula)
 
 
-def _move_relative(b: Binder) -> None:
-    """v_movrels: the source register number counts from M0."""
-    machine, source = b.machine, b.inst.src[0].index
-    index = b.scalar_operand(_M0, "u")
-    waves = np.arange(machine.waves)
-    b.emit("u", lambda: machine.vgpr[np.minimum(source + index.astype(np.int64), 255), waves])
+def _move_relative(source_shift: int | None, target_shift: int | None) -> Build:
+    """v_movrel*: register numbers count from M0 (from its bits at the given shift; None: the number is plain)."""
+
+    def build(b: Binder) -> None:
+        machine, source, target = b.machine, b.inst.src[0], b.inst.dst[0].index
+        index = b.scalar_operand(_M0, "u")
+        waves = np.arange(machine.waves)
+        plain = b.vector(0, "u")
+
+        def rows(first: int, shift: int) -> Array:
+            # Waves that do not take part may hold anything in M0.
+            return np.asarray(np.minimum(first + (index.astype(np.int64) >> shift & 0xFFFF), VGPRS - 1))
+
+        def value() -> Array:
+            return plain if source_shift is None else machine.vgpr[rows(source.index, source_shift), waves]
+
+        if target_shift is None:
+            b.emit("u", value)
+            return
+
+        def act() -> None:
+            chosen = rows(target, target_shift), waves
+            machine.vgpr[chosen] = np.where(machine.lanes, value(), machine.vgpr[chosen])
+
+        b.act.append(act)
+
+    return build
 
 
 def operations() -> dict[str, Build]:
@@ -276,7 +298,10 @@ def operations() -> dict[str, Build]:
         "v_mqsad_pk_u16_u8": _quad_sad(True),
         "v_fma_dx9_zero_f32": per_lane("fff", "f", _dx9_fma),
         "v_cvt_off_f32_i4": per_lane("u", "f", _offset_i4),
-        "v_movrels_b32": _move_relative,
+        "v_movrels_b32": _move_relative(0, None),
+        "v_movreld_b32": _move_relative(None, 0),
+        "v_movrelsd_b32": _move_relative(0, 0),
+        "v_movrelsd_2_b32": _move_relative(0, 16),
     }
     for first, decode_first in decoders.items():
         for second, decode_second in decoders.items():
