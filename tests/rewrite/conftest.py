@@ -1,8 +1,10 @@
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.rewrite.variants import shuffle
 from zluda_rr.image import read_ptx
 from zluda_rr.ptx import Module, parse
 from zluda_rr.resources import resource_dir
@@ -16,7 +18,8 @@ from zluda_rr.rewrite import (
     rewrite_module,
 )
 
-Edit = Callable[[str], str]
+Captured = Callable[[tuple[str, ...]], RewriteResult]
+Others = Callable[[str], RewriteResult]
 
 
 def corpus(name: str) -> Path:
@@ -51,3 +54,21 @@ def rewritten(enc0: Module, contract: LayerContract) -> RewriteResult:
 @pytest.fixture(scope="session")
 def plan(rewritten: RewriteResult) -> CutPlan:
     return rewritten.plans[0]
+
+
+@pytest.fixture(scope="session")
+def captured(enc0: Module, contract: LayerContract) -> Captured:
+    """The module with capture, by cuts."""
+    return cache(lambda cuts: rewrite_module(enc0, contract, cuts, capture=True))
+
+
+@pytest.fixture(scope="session")
+def others(contract: LayerContract) -> Others:
+    """Another build of the module, rewritten, by name."""
+    return cache(lambda name: rewrite_module(parse(read_ptx(corpus(name))), contract, ("phase8",)))
+
+
+@pytest.fixture(scope="session", params=(0, 3))
+def shuffled(request: pytest.FixtureRequest, enc0: Module, contract: LayerContract) -> RewriteResult:
+    """The module in another order of independent statements, rewritten."""
+    return rewrite_module(shuffle(enc0, contract.entry, request.param), contract, ("phase8",))

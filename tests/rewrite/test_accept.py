@@ -4,10 +4,9 @@ import random
 
 import pytest
 
-from tests.rewrite.conftest import corpus
+from tests.rewrite.conftest import Others
 from tests.rewrite.variants import rename_registers, shuffle
-from zluda_rr.image import read_ptx
-from zluda_rr.ptx import Module, edit_function, linearise, parse, print_module
+from zluda_rr.ptx import Module, edit_function, linearise, print_module
 from zluda_rr.rewrite import LayerContract, RewriteResult, rewrite_module
 
 OTHER_BUILDS = ("enc0-nvcc13.5", "enc0-nvrtc12.9", "enc0-reordered", "enc0-parambase")
@@ -26,8 +25,8 @@ def test_reference_module(rewritten: RewriteResult) -> None:
 
 
 @pytest.mark.parametrize("name", OTHER_BUILDS)
-def test_other_compilers_and_sources(name: str, contract: LayerContract) -> None:
-    assert_applied(rewrite_module(parse(read_ptx(corpus(name))), contract, ("phase8",)))
+def test_other_compilers_and_sources(name: str, others: Others) -> None:
+    assert_applied(others(name))
 
 
 def test_all_registers_renamed(enc0: Module, contract: LayerContract) -> None:
@@ -38,13 +37,16 @@ def test_all_registers_renamed(enc0: Module, contract: LayerContract) -> None:
     assert_applied(rewrite_module(renamed, contract, ("phase8",)))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_independent_statements_shuffled(seed: int, enc0: Module, contract: LayerContract) -> None:
+def test_independent_statements_shuffled(shuffled: RewriteResult) -> None:
     """Any order that respects the dependences: mma of different phases interleave, readers stand between them."""
-    shuffled = shuffle(enc0, contract.entry, seed)
-    result = rewrite_module(shuffled, contract, ("phase8",))
-    assert_applied(result)
-    assert result.plans[0].moved  # readers of accumulators do stand in the gap and are moved by proof
+    assert_applied(shuffled)
+    assert shuffled.plans[0].moved  # readers of accumulators do stand in the gap and are moved by proof
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_many_shuffles(seed: int, enc0: Module, contract: LayerContract) -> None:
+    assert_applied(rewrite_module(shuffle(enc0, contract.entry, seed), contract, ("phase8",)))
 
 
 def test_neighbours_exchanged(enc0: Module, contract: LayerContract) -> None:

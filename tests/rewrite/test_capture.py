@@ -2,8 +2,9 @@
 
 import re
 
+from tests.rewrite.conftest import Captured
 from zluda_rr.ptx import Module, print_module
-from zluda_rr.rewrite import LayerContract, LayerMatch, instrument_phases, rewrite_module
+from zluda_rr.rewrite import LayerContract, LayerMatch, instrument_phases
 from zluda_rr.rewrite.plan import fragment_register
 
 STORE = re.compile(r"st\.global\.b32 \[%zrr_capture_at\+(\d+)\], (\S+);")
@@ -28,15 +29,14 @@ def test_every_accumulator_is_stored_once_in_canonical_order(
     assert stores == expected
 
 
-def test_the_rewritten_module_stores_the_same_words(enc0: Module, contract: LayerContract) -> None:
-    original, layout = instrument_phases(enc0, contract)
-    result = rewrite_module(enc0, contract, ("phase8",), capture=True)
-    assert result.capture == layout
-    assert sorted(STORE.findall(print_module(original))) == sorted(STORE.findall(print_module(result.module)))
+def test_the_rewritten_module_stores_the_same_words(captured: Captured) -> None:
+    original, result = captured(()), captured(("phase8",))
+    assert result.capture == original.capture
+    assert sorted(STORE.findall(print_module(original.module))) == sorted(STORE.findall(print_module(result.module)))
 
 
-def test_phase_8_is_stored_after_the_reloads(enc0: Module, contract: LayerContract) -> None:
-    result = rewrite_module(enc0, contract, ("phase8",), capture=True)
+def test_phase_8_is_stored_after_the_reloads(captured: Captured) -> None:
+    result = captured(("phase8",))
     text = print_module(result.module)
     assert result.capture is not None
     place = result.capture.phases[7]
@@ -46,7 +46,6 @@ def test_phase_8_is_stored_after_the_reloads(enc0: Module, contract: LayerContra
         assert text.index(f"ld.shared.b32 {register}, [%zrr_image") < at
 
 
-def test_the_capture_pointer_is_the_second_parameter(enc0: Module, contract: LayerContract) -> None:
-    module, _ = instrument_phases(enc0, contract)
-    first, second = module.entries[0].params
+def test_the_capture_pointer_is_the_second_parameter(captured: Captured) -> None:
+    first, second = captured(("phase8",)).module.entries[0].params
     assert (first.nbytes, second.type, second.name) == (1032, "u64", "zrr_capture")
