@@ -34,13 +34,19 @@ class Variant:
     defines: tuple[str, ...] = ()
 
 
-VARIANTS = (
-    Variant("enc0", "enc0.cu", "nvcc13.0"),
-    Variant("enc0-reordered", "enc0.cu", "nvcc13.0", ("RR_REORDERED",)),
-    Variant("enc0-parambase", "enc0.cu", "nvcc13.0", ("RR_PARAM_BASE",)),
-    Variant("enc0-nvcc13.5", "enc0.cu", "nvcc13.5"),
-    Variant("enc0-nvrtc12.9", "enc0.cu", "nvrtc12.9"),
-)
+def _layer(layer: str) -> tuple[Variant, ...]:
+    """The five modules of one layer."""
+    source = f"{layer}.cu"
+    return (
+        Variant(layer, source, "nvcc13.0"),
+        Variant(f"{layer}-reordered", source, "nvcc13.0", ("RR_REORDERED",)),
+        Variant(f"{layer}-parambase", source, "nvcc13.0", ("RR_PARAM_BASE",)),
+        Variant(f"{layer}-nvcc13.5", source, "nvcc13.5"),
+        Variant(f"{layer}-nvrtc12.9", source, "nvrtc12.9"),
+    )
+
+
+VARIANTS = (*_layer("enc0"), *_layer("enc1"), Variant("rr", "rr.cu", "nvcc13.0"))
 
 
 def compiler(name: str) -> Compiler:

@@ -8,6 +8,7 @@ an 8x8 patch of tokens.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,20 +21,26 @@ LOG2E = 1.4426950408889634
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
-    """One launch: extents and shift in tokens, the weight image (54,560 bytes) and the input texels f16 [ey, ex, 4]."""
+class Geometry:
+    """Extents and shift of a launch in tokens."""
 
     ex: int
     ey: int
     shift_x: int
     shift_y: int
-    weights: U8
-    texels: F16
 
     @property
     def grid(self) -> tuple[int, int]:
         """Blocks in x and y (rr-details.md 26)."""
         return (self.ex + self.shift_x + 7) // 8, (self.ey + self.shift_y + 7) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs(Geometry):
+    """One launch: the weight image (54,560 bytes) and the input texels f16 [ey, ex, 4]."""
+
+    weights: U8
+    texels: F16
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +96,19 @@ def mirror(v: I64, extent: int) -> I64:
     return np.clip(v, 0, extent - 1)
 
 
-def block_origins(inputs: Inputs) -> tuple[I64, I64]:
+def block_origins(inputs: Geometry) -> tuple[I64, I64]:
     """x0, y0 of every block, x fastest."""
     gx, gy = inputs.grid
     by, bx = np.divmod(np.arange(gx * gy), gx)
     return 8 * bx - inputs.shift_x, 8 * by - inputs.shift_y
 
 
-def neighbourhoods(inputs: Inputs) -> F16:
-    """Texels of the 10x10 tokens around every patch: [B, 10 (y), 10 (x), 4]."""
+def halo_grid(inputs: Geometry, image: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The 10x10 tokens around every patch, mirrored: image [ey, ex, C] -> [B, 10 (y), 10 (x), C]."""
     x0, y0 = block_origins(inputs)
     reach = np.arange(-1, 9)
     x, y = mirror(x0[:, None] + reach, inputs.ex), mirror(y0[:, None] + reach, inputs.ey)
-    return inputs.texels[y[:, :, None], x[:, None, :]]
+    return image[y[:, :, None], x[:, None, :]]
 
 
 def features(texels: F16, image: U8) -> F16:
@@ -120,14 +127,13 @@ def rows_of_grid(grid: U8) -> U8:
 
 
 def tree_sum(x: F16) -> F16:
-    """Sum over the last axis (32 or 96) in the documented f16 tree (rr-details.md 51): column 8n + 2t + c."""
+    """Sum over the last axis (32, 64 or 96) in the documented f16 tree (rr-details.md 51): column 8n + 2t + c."""
     v = x.reshape(*x.shape[:-1], x.shape[-1] // 8, 4, 2)
     parity = []
     for first in (0, 1):
         acc = v[..., first, :, :] + v[..., first + 2, :, :]
-        if v.shape[-3] == 12:
-            acc = acc + (v[..., first + 4, :, :] + v[..., first + 6, :, :])
-            acc = acc + (v[..., first + 8, :, :] + v[..., first + 10, :, :])
+        for n in range(first + 4, v.shape[-3], 4):
+            acc = acc + (v[..., n, :, :] + v[..., n + 2, :, :])
         parity.append(acc)
     s = parity[0] + parity[1]
     r: F16 = (s[..., 0, :] + s[..., 1, :]) + (s[..., 2, :] + s[..., 3, :])
@@ -215,9 +221,9 @@ def scatter(blocks: npt.NDArray[np.generic], plane: npt.NDArray[np.generic], x0:
 
 
 def merge(codes: U8) -> U8:
-    """[B, 8, 8, 32] -> 16 merged rows of 128 channels: row 4*Y + X, step 2*dy + dx is token (2X + dx, 2Y + dy)."""
+    """[B, 8, 8, C] -> 16 merged rows of 4*C channels: row 4*Y + X, part 2*dy + dx is token (2X + dx, 2Y + dy)."""
     parts = [codes[:, dy::2, dx::2] for dy in (0, 1) for dx in (0, 1)]
-    return np.concatenate(parts, axis=-1).reshape(len(codes), 16, 128)
+    return np.concatenate(parts, axis=-1).reshape(len(codes), 16, -1)
 
 
 def phases(rows: U8, image: U8, mma: Accumulate) -> dict[int, F16]:
@@ -258,7 +264,7 @@ def phases(rows: U8, image: U8, mma: Accumulate) -> dict[int, F16]:
 def run(inputs: Inputs, mma: Accumulate, *, fill: int = 0) -> Outputs:
     """The launch's outputs; bytes that no block writes are `fill`."""
     x0, y0 = block_origins(inputs)
-    grid = neighbourhoods(inputs)
+    grid = halo_grid(inputs, inputs.texels)
     with np.errstate(all="ignore"):
         rows = rows_of_grid(pack(features(grid, inputs.weights)))
         d = phases(rows, inputs.weights, mma)

@@ -12,27 +12,20 @@ import pytest
 
 from .build import OUTPUT, VARIANTS, build, compress, manifest_entry, module_path, read_module, rename_entry
 from .compilers import nvcc_13_0
+from .structure import mma_runs, statements
 
 NAMES = [v.name for v in VARIANTS]
 NVCC_13_0 = [v for v in VARIANTS if v.compiler == "nvcc13.0"]
 # rr-module.md: mma per phase of enc0, 536 in all.
 PHASES = [24, 24, 24, 24, 48, 48, 16, 24, 24, 48, 48, *[16] * 9, 32, 8]
+PARAMETER_BYTES = {"enc0": 1032, "enc1": 144}
 ENTRY = "cuda_dldn_engine_swin_enc0_kernel"
 SHARED = "_ZZ33cuda_dldn_engine_swin_enc0_kernel35DldnEngineFusedSwinEnc0ParamsStructE"
 
 
-def mma_runs(ptx: str) -> list[int]:
-    """Lengths of the maximal runs of adjacent mma.sync statements, found in the text alone."""
-    code = re.sub(r"//[^\n]*", "", ptx)
-    body = code[code.index("{", code.index(".entry")) :]
-    runs, length = [], 0
-    for statement in re.split(r";|^\$\w+:", body, flags=re.MULTILINE):
-        if statement.strip().startswith("mma.sync"):
-            length += 1
-        elif length:
-            runs.append(length)
-            length = 0
-    return runs
+def layers(name: str) -> list[str]:
+    """Layers whose entry a module holds."""
+    return ["enc0", "enc1"] if name == "rr" else [name.split("-")[0]]
 
 
 @pytest.mark.parametrize("variant", NVCC_13_0, ids=lambda v: v.name)
@@ -50,9 +43,9 @@ def test_manifest_lists_every_module_with_its_digest():
     assert manifest_entry(VARIANTS[0], read_module("enc0")) in (OUTPUT / "manifest.toml").read_text()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_phases_are_contiguous_runs(name):
-    assert mma_runs(read_module(name)) == PHASES
+@pytest.mark.parametrize("name", [n for n in NAMES if "enc0" in layers(n)])
+def test_phases_of_enc0_are_contiguous_runs(name):
+    assert mma_runs(read_module(name), ENTRY) == PHASES
     assert sum(PHASES) == 536
 
 
@@ -64,13 +57,26 @@ def test_mma_runs_sees_an_interruption():
 @pytest.mark.parametrize("name", NAMES)
 def test_names_and_sizes_of_the_original(name):
     ptx = read_module(name)
-    assert f".visible .entry {ENTRY}(\n\t.param .align 8 .b8 {ENTRY}_param_0[1032]\n)" in ptx
-    assert f".b8 {SHARED}12input_tensor[3200];" in ptx
-    assert f".b8 {SHARED}11input_noise[800];" in ptx
+    for layer in layers(name):
+        entry = ENTRY.replace("enc0", layer)
+        size = PARAMETER_BYTES[layer]
+        assert f".visible .entry {entry}(\n\t.param .align 8 .b8 {entry}_param_0[{size}]\n)" in ptx
+    shared = re.findall(r"\.shared \S+ \S+ \.b8 (\S+);", ptx)
+    enc0_arrays = [f"{SHARED}12input_tensor[3200]", f"{SHARED}11input_noise[800]"]
+    assert sorted(shared) == (sorted(enc0_arrays) if "enc0" in layers(name) else [])
+    assert ptx.count(".entry") == len(layers(name))
     assert ".local" not in ptx
     assert not re.search(r"(?<!_Z)_Z33cuda_dldn", ptx)
     assert str(Path.home()) not in ptx
     assert "/tmp" not in ptx
+
+
+def test_combined_module_holds_both_entries_as_they_are_alone():
+    both = read_module("rr")
+    for layer in ("enc0", "enc1"):
+        entry = ENTRY.replace("enc0", layer)
+        alone, combined = statements(read_module(layer), entry), statements(both, entry)
+        assert [s.split()[0] for s in alone] == [s.split()[0] for s in combined]
 
 
 def test_modules_differ():
@@ -89,7 +95,8 @@ def test_ptxas_accepts(name, arch, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert ENTRY.encode() in (tmp_path / "module.cubin").read_bytes()
+    cubin = (tmp_path / "module.cubin").read_bytes()
+    assert all(ENTRY.replace("enc0", layer).encode() in cubin for layer in layers(name))
 
 
 def test_rename_leaves_shared_arrays_alone():

@@ -10,9 +10,9 @@ from . import model_formats as fmt
 from .model_enc0 import (
     Inputs,
     block_origins,
+    halo_grid,
     merge,
     mirror,
-    neighbourhoods,
     rows_of_grid,
     scatter,
     score_bias,
@@ -85,7 +85,7 @@ def test_rows_and_patches_follow_the_documented_order():
     inputs = Inputs(12, 10, 2, 4, np.zeros(0, np.uint8), texels)
     x0, y0 = block_origins(inputs)
     assert list(zip(x0, y0, strict=True)) == [(-2, -4), (6, -4), (-2, 4), (6, 4)]
-    rows = rows_of_grid(neighbourhoods(inputs))[2].astype(int)
+    rows = rows_of_grid(halo_grid(inputs, texels))[2].astype(int)
     assert tuple(rows[8 * 3 + 5, :2]) == (3, 7)
     assert [tuple(rows[64 + 8 * side + 4, :2]) for side in range(4)] == [(2, 3), (2, 6), (3, 8), (6, 8)]
 

@@ -1,7 +1,7 @@
 // Parameter block of enc0 and two ways to read it: plainly, or all through one register base (RR_PARAM_BASE).
 #pragma once
 
-#include "fragments.cuh"
+#include "params.cuh"
 
 /// 1032 bytes, by value; the reserved bytes belong to uses of the original that the documents do not describe.
 struct DldnEngineFusedSwinEnc0ParamsStruct {
@@ -43,41 +43,27 @@ private:
 
 #else
 
-/// Every read is relative to a register that holds the parameter's address + 80 (seed 001 section 1.1).
 class Enc0Params {
 public:
-    __device__ __forceinline__ explicit Enc0Params(const DldnEngineFusedSwinEnc0ParamsStruct&) {
-        u64 start;
-        asm volatile("mov.b64 %0, _Z33cuda_dldn_engine_swin_enc0_kernel35DldnEngineFusedSwinEnc0ParamsStruct_param_0;"
-                     : "=l"(start));
-        base_ = start + 80;
-    }
-    __device__ __forceinline__ uint2 extents() const {
-        uint2 v;
-        asm volatile("ld.param.v2.u32 {%0, %1}, [%2+-80];" : "=r"(v.x), "=r"(v.y) : "l"(base_));
-        return v;
-    }
-    __device__ __forceinline__ ushort2 shift() const {
-        ushort2 v;
-        asm volatile("ld.param.v2.u16 {%0, %1}, [%2];" : "=h"(v.x), "=h"(v.y) : "l"(base_));
-        return v;
-    }
-    __device__ __forceinline__ const u8* weights() const { return reinterpret_cast<const u8*>(word<-40>()); }
-    __device__ __forceinline__ u32* arena() const { return reinterpret_cast<u32*>(word<-32>()); }
-    __device__ __forceinline__ u32* merged() const { return reinterpret_cast<u32*>(word<-24>()); }
-    __device__ __forceinline__ cudaSurfaceObject_t remainder() const { return word<32>(); }
-    __device__ __forceinline__ cudaSurfaceObject_t gated() const { return word<40>(); }
-    __device__ __forceinline__ cudaSurfaceObject_t half_size() const { return word<48>(); }
-    __device__ __forceinline__ cudaSurfaceObject_t input() const { return word<224>(); }
+    __device__ __forceinline__ explicit Enc0Params(const DldnEngineFusedSwinEnc0ParamsStruct&) : base_(start()) {}
+    __device__ __forceinline__ uint2 extents() const { return base_.extents(); }
+    __device__ __forceinline__ ushort2 shift() const { return base_.shift(); }
+    __device__ __forceinline__ const u8* weights() const { return reinterpret_cast<const u8*>(base_.word<40>()); }
+    __device__ __forceinline__ u32* arena() const { return reinterpret_cast<u32*>(base_.word<48>()); }
+    __device__ __forceinline__ u32* merged() const { return reinterpret_cast<u32*>(base_.word<56>()); }
+    __device__ __forceinline__ cudaSurfaceObject_t remainder() const { return base_.word<112>(); }
+    __device__ __forceinline__ cudaSurfaceObject_t gated() const { return base_.word<120>(); }
+    __device__ __forceinline__ cudaSurfaceObject_t half_size() const { return base_.word<128>(); }
+    __device__ __forceinline__ cudaSurfaceObject_t input() const { return base_.word<304>(); }
 
 private:
-    template <int Offset>
-    __device__ __forceinline__ u64 word() const {
-        u64 v;
-        asm volatile("ld.param.u64 %0, [%1+%2];" : "=l"(v) : "l"(base_), "n"(Offset));
-        return v;
+    static __device__ __forceinline__ u64 start() {
+        u64 address;
+        asm volatile("mov.b64 %0, _Z33cuda_dldn_engine_swin_enc0_kernel35DldnEngineFusedSwinEnc0ParamsStruct_param_0;"
+                     : "=l"(address));
+        return address;
     }
-    u64 base_;
+    ParameterBase base_;
 };
 
 #endif

@@ -5,21 +5,25 @@
 
 namespace rr {
 
-/// Rows of a 32-column tile as two words each: word w packs n-tiles w and w + 2.
-template <int MT>
-__device__ __forceinline__ void requantise_rows(Words<MT, 2>& q, const Tile<MT, 4>& d) {
+/// Rows of NW/2 planes of 32 columns: word 2p + w packs n-tiles 4p + w and 4p + w + 2.
+template <int MT, int NW>
+__device__ __forceinline__ void requantise_rows(Words<MT, NW>& q, const Tile<MT, 2 * NW>& d) {
 #pragma unroll
-    for (int i = 0; i < 4 * MT; ++i) {
-        const int at = order(i, 4 * MT);
-        const int m = at / 4, half = at / 2 % 2, w = at & 1;
-        q.r[m][half][w] = pack_word(d.r[m][w][half], d.r[m][w + 2][half]);
+    for (int i = 0; i < 2 * NW * MT; ++i) {
+        const int at = order(i, 2 * NW * MT);
+        const int m = at / (2 * NW), p = at / 4 % (NW / 2), half = at / 2 % 2, w = at & 1;
+        q.r[m][half][2 * p + w] = pack_word(d.r[m][4 * p + w][half], d.r[m][4 * p + w + 2][half]);
     }
 }
 
-/// The same words as A operand of one k step.
-__device__ __forceinline__ void rows_as_a(AFragments<4, 1>& a, const Words<4, 2>& q) {
+/// The same words as A operand: k step p takes plane p.
+template <int NW>
+__device__ __forceinline__ void rows_as_a(AFragments<4, NW / 2>& a, const Words<4, NW>& q) {
 #pragma unroll
-    for (int i = 0; i < 16; ++i) a.r[i / 4][0][i % 4] = q.r[i / 4][i & 1][i >> 1 & 1];
+    for (int i = 0; i < 8 * NW; ++i) {
+        const int m = i / (2 * NW), p = i / 4 % (NW / 2);
+        a.r[m][p][i % 4] = q.r[m][i & 1][2 * p + (i >> 1 & 1)];
+    }
 }
 
 /// Store `value` at word `index` unless the index is negative: what guards every scatter.
@@ -45,21 +49,55 @@ __device__ __forceinline__ void scatter_patch(u32* arena, const Words<4, 2>& q, 
     }
 }
 
-/// Merged rows as A operand of four k steps 2*dy + dx. Merged row r is X = (r & 7) >> 1, Y = 2*(r >> 3) + (r & 1) and takes
-/// tokens (2X + dx, 2Y + dy): even g keeps its own row y, odd g its own row y + 2, the other column comes from lane +-4.
-__device__ __forceinline__ void merge_rows(AFragments<1, 4>& a, const Words<4, 2>& q) {
+/// The same for NW/2 planes, plane stride 8*ex*ey words: per m-tile the planes one after the other, each with its two block
+/// rows (rr-details.md 34). A function of its own: as an instance of this one, enc0's PTX would be another.
+template <int NW>
+__device__ __forceinline__ void scatter_patch(u32* arena, const Words<4, NW>& q, int x0, int y0, uint2 extents) {
+    const int lane = static_cast<int>(lane_id());
+    const int t = lane & 3;
+    const int ex = static_cast<int>(extents.x), ey = static_cast<int>(extents.y);
+    const int pitch = ex << 3;
+    const int plane = ey * pitch;
+#pragma unroll
+    for (int m = 0; m < 4; ++m) {
+        int base[2];
+        bool outside[2];
+#pragma unroll
+        for (int i = 0; i < NW; ++i) {
+            const int p = i / 2, half = i & 1;
+            if (p == 0) {
+                const u32 token = (static_cast<u32>(lane) >> 2) + 8 * (2 * m + half);
+                const int y = y0 + static_cast<int>(token >> 3);
+                const int x = x0 + static_cast<int>(token & 7);
+                outside[half] = y < 0 || y >= ey || token > 63 || x < 0 || x >= ex;
+                base[half] = pitch * y + (x << 3);
+            }
+#pragma unroll
+            for (int w = 0; w < 2; ++w) {
+                const int index = p * plane + base[half] + (t | (4 * w));
+                store_guarded(arena, outside[half] ? -1 : index, q.r[m][half][2 * p + w]);
+            }
+        }
+    }
+}
+
+/// Merged rows as A operand of 4*NP k steps NP*(2*dy + dx) + plane, NP = NW/2. Merged row r is X = (r & 7) >> 1,
+/// Y = 2*(r >> 3) + (r & 1) and takes tokens (2X + dx, 2Y + dy): even g keeps its own row y, odd g its own row y + 2, the
+/// other column comes from lane +-4.
+template <int NW>
+__device__ __forceinline__ void merge_rows(AFragments<1, 2 * NW>& a, const Words<4, NW>& q) {
     const bool even = (lane_id() & 4) == 0;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        const int at = order(i, 8);
-        const int y = (at >> 1 & 1) + 4 * (at >> 2), w = at & 1;
-        const u32 upper = q.r[y >> 1][y & 1][w];
-        const u32 lower = q.r[(y + 2) >> 1][y & 1][w];
+    for (int i = 0; i < 4 * NW; ++i) {
+        const int at = order(i, 4 * NW);
+        const int m = at / (2 * NW) * 2, p = at / 4 % (NW / 2), half = at / 2 % 2, w = at & 1;
+        const u32 upper = q.r[m][half][2 * p + w];
+        const u32 lower = q.r[m + 1][half][2 * p + w];
         const u32 down = __shfl_down_sync(0xffffffffu, upper, 4);
         const u32 up = __shfl_up_sync(0xffffffffu, lower, 4);
-        const int reg = (y >> 2) + 2 * w;
-        a.r[0][2 * (y & 1)][reg] = even ? upper : up;
-        a.r[0][2 * (y & 1) + 1][reg] = even ? down : lower;
+        const int reg = m / 2 + 2 * w;
+        a.r[0][NW * half + p][reg] = even ? upper : up;
+        a.r[0][NW * half + NW / 2 + p][reg] = even ? down : lower;
     }
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "fragments.cuh"
+#include "mirror.cuh"
 
 namespace rr {
 
@@ -14,13 +15,6 @@ constexpr int kGrid = 10;
 constexpr int kCells = kGrid * kGrid;
 constexpr int kCellBytes = 32;
 constexpr int kNoiseBytes = 8;
-
-/// Reflection at the borders, then a clamp for blocks that lie wholly outside (rr-details.md 22).
-__device__ __forceinline__ int mirror(int v, int extent) {
-    v = v < 0 ? -v : v;
-    v = v >= extent ? 2 * extent - 2 - v : v;
-    return max(0, min(v, extent - 1));
-}
 
 /// Features 2q and 2q + 1 of one token.
 __device__ __forceinline__ u32 feature_pair(const __half (&c)[4], const u8* w, int q) {

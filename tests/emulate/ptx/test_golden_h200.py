@@ -88,7 +88,7 @@ def test_every_phase_equals_the_numpy_model(enc0):
         assert np.array_equal(got, expected[phase]), f"phase {phase}"
 
 
-@pytest.mark.parametrize("name", [v.name for v in VARIANTS if v.name != "enc0"])
+@pytest.mark.parametrize("name", [v.name for v in VARIANTS if v.name.startswith("enc0-")])
 def test_other_modules_give_the_same(name):
     outputs, _ = launch(body_of(name), SMALL, "sm90")
     check(SMALL, outputs)
