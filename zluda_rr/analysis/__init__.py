@@ -7,7 +7,19 @@ from .operands import Cell, Operands, Row
 from .origins import Leaf, Origins, Summary
 from .phases import Mma, Phase, build_phase, collect_mma, group_adjacent
 from .shared import SharedArrayUse, Touch
-from .sources import Bias, Columns, Derived, Residual, Shared, Source, Unknown, Weights, Zero
+from .sources import (
+    Bias,
+    Columns,
+    Derived,
+    InputNorm,
+    InputResidual,
+    Residual,
+    Shared,
+    Source,
+    Unknown,
+    Weights,
+    Zero,
+)
 from .values import Access, Extent, Value, Values, element_bytes, element_count, read_extent, space_of
 
 __all__ = [
@@ -19,6 +31,8 @@ __all__ = [
     "Derived",
     "Extent",
     "Form",
+    "InputNorm",
+    "InputResidual",
     "Leaf",
     "Mma",
     "Operands",

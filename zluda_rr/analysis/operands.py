@@ -8,13 +8,14 @@ the cells of earlier ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from zluda_rr.ptx import Body, Register, Vector
 
 from . import origins as op
+from .inputs import InputRows, Part, parameter_of, part_of
 from .lanes import LANES, Atom
 from .origins import Leaf, Origins, Summary
 from .phases import Phase
@@ -57,6 +58,7 @@ class Operands:
         self._weights = weights
         self._cells: dict[Leaf, Cell] = {}
         self._accesses: dict[int, Access | None] = {}
+        self._inputs = InputRows()
 
     # --------------------------------------------------------------------------------------------- phases
 
@@ -131,6 +133,8 @@ class Operands:
         }
         infos = {key: self._origins.of(value) for key, value in words.items()}
         if all(self.cells(info.full) == [] and self.loads(info.direct) for info in infos.values()):
+            if all(info.ops & op.RSQRT for info in infos.values()):
+                return self._a_input(phase, words)
             return self._shared_rows(phase, infos, rows)
         kind, of = self._derived_from(infos.values())
         if isinstance(of, str):
@@ -187,6 +191,29 @@ class Operands:
             return Unknown(f"norm(D{of}) with a gain that is not one per-column table"), None
         return Derived(kind, of, gains.pop() if gains else None), labels
 
+    def _a_input(self, phase: Phase, words: Mapping[tuple[int, int, int], Value]) -> tuple[Source, list[int] | None]:
+        halves: dict[tuple[int, int, int], tuple[Part, Part]] = {}
+        gains = set()
+        for key, value in words.items():
+            low_high = self._half_summaries(value)
+            if low_high is None:
+                return Unknown(f"A word {value.register} is not two halves"), None
+            parts = [self._part(info) for info in low_high]
+            halves[key] = parts[0], parts[1]
+            tiles = (4 * key[1] + (key[2] >> 1), 4 * key[1] + (key[2] >> 1) + 2)
+            gains.add(self._table([leaf for part in parts for leaf in part.image], tiles))
+        parameter = self._input_parameter(part for pair in halves.values() for part in pair)
+        if parameter is None or len(gains) != 1 or -1 in gains:
+            return Unknown("norm of loaded words that are no input with one gain"), None
+        return self._inputs.norm(phase, halves, parameter, gains.pop())
+
+    def _part(self, info: Summary) -> Part:
+        every = self.loads(info.full)
+        return part_of(info, self.loads(info.direct), every, lambda leaf: self.image_offsets(leaf) is not None)
+
+    def _input_parameter(self, parts: Iterable[Part]) -> int | None:
+        return parameter_of(self.access(leaf) for part in parts for leaf in part.data)
+
     def _table(self, loads: Sequence[Leaf], tiles: Sequence[int]) -> int:
         """Offset of the per-column table of which `loads` are the words of these n-tiles, -1 where they are not."""
         read = self.strided(loads, _BY_COLUMN, 4)
@@ -197,19 +224,24 @@ class Operands:
 
     def _halves(self, value: Value) -> list[Cell | Leaf] | None:
         """The accumulator cells behind the low and the high 16 bits of a packed word."""
+        parts = self._half_summaries(value)
+        found = [cell for part in parts or () for cell in self.cells(part.direct)]
+        return found if len(found) == 2 else None
+
+    def _half_summaries(self, value: Value) -> tuple[Summary, Summary] | None:
+        """What the low and the high 16 bits of a packed word are made of."""
         if len(value.defs) != 1:
             return None
         statement = self._body[value.defs[0]]
         source = statement.operands[-1] if statement.opcode == "mov" else None
         if not isinstance(source, Vector) or len(source.elements) != 2:
             return None
-        found: list[Cell | Leaf] = []
-        for element in source.elements:
-            if not isinstance(element, Register):
-                return None
-            part = self._origins.of(self._values.value(statement.number, element.name))
-            found += self.cells(part.direct)
-        return found if len(found) == 2 else None
+        low, high = source.elements
+        if not isinstance(low, Register) or not isinstance(high, Register):
+            return None
+        of = self._origins.of
+        number = statement.number
+        return of(self._values.value(number, low.name)), of(self._values.value(number, high.name))
 
     def _shared_rows(
         self, phase: Phase, infos: dict[tuple[int, int, int], Summary], rows: Shared | None
@@ -325,6 +357,8 @@ class Operands:
         tables = {self._table(loads, (key[1],)) for key, loads in words.items()}
         if len(tables) == 1 and -1 not in tables:
             return Columns(tables.pop(), 16 * phase.n_tiles)
+        if all(info.ops & op.DECODE for info in infos.values()):
+            return self._c_input(infos)
         bases = set()
         for (m, n, half), loads in words.items():
             read = self.strided(loads, _BY_LANE, 16)
@@ -335,6 +369,14 @@ class Operands:
         if len(bases) != 1:
             return Unknown("C words of a bias table in another order")
         return Bias(bases.pop(), 128 * phase.m_tiles * 2 * phase.n_tiles)
+
+    def _c_input(self, infos: Mapping[tuple[int, int, int], Summary]) -> Source:
+        parts = {key: self._part(info) for key, info in infos.items()}
+        tables = {self._table(part.image, (key[1],)) for key, part in parts.items()}
+        parameter = self._input_parameter(parts.values())
+        if parameter is None or len(tables) != 1 or -1 in tables:
+            return Unknown("C of decoded words that are no input with one table")
+        return self._inputs.residual(parts, parameter, tables.pop())
 
     def _c_residual(self, infos: dict[tuple[int, int, int], Summary]) -> Source:
         phases, tables = set(), set()

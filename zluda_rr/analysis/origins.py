@@ -16,8 +16,8 @@ from zluda_rr.ptx import Body, Statement
 
 from .values import Value, Values
 
-E4M3, RELU, TRANSPOSE, SHUFFLE, SELECT, MULTIPLY, ADD, CLAMP, RECIPROCAL, RSQRT, EXPONENT, BITS, OTHER = (
-    1 << i for i in range(13)
+E4M3, RELU, TRANSPOSE, SHUFFLE, SELECT, MULTIPLY, ADD, CLAMP, RECIPROCAL, RSQRT, EXPONENT, BITS, OTHER, DECODE = (
+    1 << i for i in range(14)
 )
 
 _FLAGS = {
@@ -87,6 +87,8 @@ def operation(statement: Statement) -> int:
     if opcode == "cvt":
         if "e4m3x2" not in modifiers:
             return 0
+        if modifiers[-1] == "e4m3x2":
+            return DECODE
         return RELU if "relu" in modifiers else E4M3
     flags = _FLAGS.get(opcode, OTHER)
     if opcode in _NUMERIC and not _FLOATS.intersection(modifiers):

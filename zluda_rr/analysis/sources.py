@@ -98,6 +98,31 @@ class Residual:
 
 
 @dataclass(frozen=True, slots=True)
+class InputNorm:
+    """A: rows of the input planes behind the pointer at `parameter`, decoded from e4m3, normed over all their channels
+    with the gain table at `gain` and packed; the first k step takes plane `plane` (32 channels).
+    """
+
+    parameter: int
+    plane: int
+    gain: int
+
+    def __str__(self) -> str:
+        return f"norm(input {self.parameter} plane {self.plane}, gain {self.gain})"
+
+
+@dataclass(frozen=True, slots=True)
+class InputResidual:
+    """C: the decoded rows of the input planes cell for cell, plus the per-column table at `table`."""
+
+    parameter: int
+    table: int
+
+    def __str__(self) -> str:
+        return f"input {self.parameter} + table {self.table}"
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """Not one of the forms above; `reason` says what was seen."""
 
@@ -107,4 +132,4 @@ class Unknown:
         return f"unknown: {self.reason}"
 
 
-Source = Weights | Columns | Bias | Zero | Shared | Derived | Residual | Unknown
+Source = Weights | Columns | Bias | Zero | Shared | Derived | Residual | InputNorm | InputResidual | Unknown
