@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.emulate.gfx12.compiled import assembly_mnemonics, compiled
+from tests.emulate.gfx12.compiled import assembly_mnemonics, compiled, compiled_true16
 from tests.tools.gfx12_opcodes.assembler import assemble
 from zluda_rr.emulate.gfx12.decode import DecodeError, decode, decode_program
 from zluda_rr.emulate.gfx12.elf import CodeObject, load_code_object
@@ -45,6 +45,21 @@ def test_text_assembles_to_the_same_bytes(code_object: CodeObject, program: dict
     for inst, again in zip(insts, assemble([inst.text for inst in insts]), strict=True):
         assert again is not None, inst.text
         assert again.code == code_object.read(inst.address, inst.size), inst.text
+
+
+def test_true16_code_decodes_too() -> None:
+    """Code with 16-bit values in register halves: LLVM's operands are exactly the ones printed."""
+    code = load_code_object(compiled_true16().code_object)
+    insts = list(decode_program(code).values())
+    lines = [" ".join(line.split()) for line in compiled_true16().assembly.splitlines()]
+    assert [inst.mnemonic for inst in insts] == assembly_mnemonics(compiled_true16().assembly)
+    texts = [inst.text for inst in insts if "lit(" not in inst.text]  # LLVM does not print forced literals
+    halves = {text for text in texts if ".h" in text or ".l" in text}
+    assert len(halves) > 10
+    assert {text.split(" op_sel")[0] for text in halves} <= {line.split(" op_sel")[0] for line in lines}
+    for inst, again in zip(insts, assemble([inst.text for inst in insts]), strict=True):
+        assert again is not None, inst.text
+        assert again.code == code.read(inst.address, inst.size), inst.text
 
 
 def test_addresses_are_contiguous_within_functions(code_object: CodeObject, program: dict[int, Inst]) -> None:

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.emulate.gfx12.compiled import compile_true16
 from tests.emulate.gfx12.random_programs import UNIFORM, WORDS, device_source, host_source
 from zluda_rr.emulate.gfx12 import Emulator, load_code_object
 from zluda_rr.emulate.memory import AddressSpace
-from zluda_rr.toolchain import compile_hip_kernel
+from zluda_rr.toolchain import compile_hip_kernel, compile_hip_text
 
 ROWS = 256
 _FLAGS = ["-fwrapv", "-ffp-contract=off", "-Wno-everything"]
@@ -72,8 +73,13 @@ def host_results(seeds: list[int], folder: Path) -> dict[int, Rows]:
     return results
 
 
-def emulated(seeds: list[int]) -> dict[int, Rows]:
-    code_object = load_code_object(compile_hip_kernel(device_source(seeds), flags=_FLAGS).code_object)
+def emulated(seeds: list[int], *, true16: bool = False) -> dict[int, Rows]:
+    source = device_source(seeds)
+    if true16:
+        built = compile_true16(compile_hip_text(source, flags=_FLAGS))
+    else:
+        built = compile_hip_kernel(source, flags=_FLAGS)
+    code_object = load_code_object(built.code_object)
     results = {}
     for seed in seeds:
         memory = AddressSpace()
@@ -88,8 +94,8 @@ def emulated(seeds: list[int]) -> dict[int, Rows]:
     return results
 
 
-def check(seeds: list[int], folder: Path) -> None:
-    expected, got = host_results(seeds, folder), emulated(seeds)
+def check(seeds: list[int], folder: Path, *, true16: bool = False) -> None:
+    expected, got = host_results(seeds, folder), emulated(seeds, true16=true16)
     for seed in seeds:
         wrong = np.argwhere(expected[seed] != got[seed])
         assert not len(wrong), (
@@ -104,11 +110,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_random_programs(tmp_path: Path) -> None:
-    check(list(range(8)), tmp_path)
+@pytest.mark.parametrize("true16", [False, True])
+def test_random_programs(tmp_path: Path, true16: bool) -> None:
+    check(list(range(8)), tmp_path, true16=true16)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(100, 500, 20))
 def test_many_random_programs(first: int, tmp_path: Path) -> None:
-    check(list(range(first, first + 20)), tmp_path)
+    seeds = list(range(first, first + 20))
+    check(seeds[:15], tmp_path)
+    check(seeds[15:], tmp_path, true16=True)

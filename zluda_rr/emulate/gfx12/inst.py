@@ -106,7 +106,8 @@ class Operand:
 
     `value` is the constant as raw bits (unsigned, `32 * width` bits; for WIDE one 32-bit element, f32 for
     floats), resolved for the operand's type: inline 1.0 is 0x3c00 where an f16 is read, 0x3f800000 for B32,
-    0x3ff0000000000000 for F64; inline -1 is 0xffffffff, or 64 ones for B64/F64.
+    0x3ff0000000000000 for F64; inline -1 is 0xffffffff, or 64 ones for B64/F64. A literal of a 16-bit type
+    keeps its whole dword, of which the low half counts.
     For INT and FLOAT `index` is the hardware code.
     `half` selects the low (0) or high (1) 16 bits of a register wherever a VALU instruction reads or writes a
     16-bit operand (from op_sel or from the .l/.h encoding, both decode alike); None elsewhere, so also for

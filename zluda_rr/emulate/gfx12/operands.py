@@ -73,10 +73,11 @@ def source_operand(code: int, width: int, kind: Type) -> Operand | None:
 
 
 def literal_operand(literal: int, width: int, kind: Type, *, signed: bool) -> Operand:
-    """Operand of the literal dword; `signed` sign extends a 64-bit integer."""
-    if kind in _HALF:
-        value = literal & 0xFFFF
-    elif kind is Type.F64:
+    """Operand of the literal dword; `signed` sign extends a 64-bit integer.
+
+    For 16-bit types the value keeps the whole dword, of which the low half counts: LLVM sign extends some.
+    """
+    if kind is Type.F64:
         value = literal << 32
     elif kind is Type.B64 and signed and literal >> 31:
         value = literal | 0xFFFFFFFF_00000000

@@ -55,6 +55,8 @@ def _constant(operand: Operand) -> str:
     if operand.kind is Kind.FLOAT:
         return _FLOATS[operand.index - 240]
     value = operand.value >> 32 if operand.type is Type.F64 else operand.value & 0xFFFFFFFF
+    if operand.type in (Type.B16, Type.F16, Type.BF16) and value >> 16 == 0xFFFF:
+        return f"lit({value - (1 << 32)})"  # a sign-extended literal
     return f"lit({value:#x})" if _has_inline_form(value, operand.type) else f"{value:#x}"
 
 
