@@ -9,7 +9,9 @@ number. Numbers are bytes unless said otherwise. Keys:
 - `buffer`, `surface`: name, `parameter` offset of the pointer or handle, size expressions, `role` input | output |
   weights;
 - `shared`: arrays found by what they `feed`; `phase`: rows of the phases table; `cut`: what may be replaced, and by
-  what.
+  what;
+- operand kinds of a phase: the classes of `zluda_rr.analysis` in lower case (weights, columns, bias, zero, shared,
+  residual, input-norm, input-residual, and the kinds of Derived).
 """
 
 from __future__ import annotations

@@ -7,7 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zluda_rr.analysis import Bias, Columns, Derived, Residual, Shared, Source, Weights, Zero
+from zluda_rr.analysis import (
+    Bias,
+    Columns,
+    Derived,
+    InputNorm,
+    InputResidual,
+    Residual,
+    Shared,
+    Source,
+    Weights,
+    Zero,
+)
 from zluda_rr.resources import resource_dir
 
 from .contract import (
@@ -140,6 +151,10 @@ def _source(data: Mapping[str, Any]) -> Source:
         return Shared(data["array"], tuple((int(first), int(step)) for first, step in data["rows"]))
     if kind == "residual":
         return Residual(int(data["phase"]), data.get("table"))
+    if kind == "input-norm":
+        return InputNorm(int(data["parameter"]), int(data["plane"]), int(data["gain"]))
+    if kind == "input-residual":
+        return InputResidual(int(data["parameter"]), int(data["table"]))
     if kind in ("pack", "relu-pack", "activation", "norm", "softmax", "transpose", "merge"):
         return Derived(kind, int(data["phase"]), data.get("gain"))
     raise ValueError(f"operand kind {kind!r}")
@@ -169,6 +184,7 @@ def _cut(data: Mapping[str, Any]) -> CutRule:
 def weight_regions(phases: Sequence[PhaseRow]) -> tuple[WeightRegion, ...]:
     """The parts of the weight image that the phases read: B, seeds, bias, tables and gains (a gain once)."""
     bounded = _normed(phases)
+    planes = max((row.a.plane + row.shape[2] // 32 for row in phases if isinstance(row.a, InputNorm)), default=0)
     regions: dict[WeightRegion, None] = {}
     for row in phases:
         inside = row.index in bounded
@@ -181,6 +197,10 @@ def weight_regions(phases: Sequence[PhaseRow]) -> tuple[WeightRegion, ...]:
                     region = WeightRegion(f"P{row.index}.c", at, nbytes, "column", inside)
                 case Bias(at, nbytes):
                     region = WeightRegion(f"P{row.index}.bias", at, nbytes, "score_bias")
+                case InputNorm(_, _, gain):
+                    region = WeightRegion("input.gain", gain, 64 * planes, "gain")
+                case InputResidual(_, table):
+                    region = WeightRegion(f"P{row.index}.table", table, columns, "table", inside)
                 case Residual(_, table) if table is not None:
                     region = WeightRegion(f"P{row.index}.table", table, columns, "table", inside)
                 case Derived("norm", phase, gain) if gain is not None:

@@ -8,7 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from zluda_rr.analysis import Bias, Columns, Derived, Phase, Residual, Row, Shared, Source, Weights
+from zluda_rr.analysis import (
+    Bias,
+    Columns,
+    Derived,
+    InputNorm,
+    InputResidual,
+    Phase,
+    Residual,
+    Row,
+    Shared,
+    Source,
+    Weights,
+)
 
 from .contract import CutRule
 from .match import LayerMatch, RowMatch
@@ -124,6 +136,10 @@ def short(source: Source) -> str:
             return f"{kind} D{phase}" + (f"*{gain}" if gain is not None else "")
         case Residual(phase, table):
             return f"D{phase}+table" if table is not None else f"D{phase}"
+        case InputNorm(_, plane, gain):
+            return f"norm in.{plane}*{gain}"
+        case InputResidual():
+            return "in+table"
     text = str(source)
     return text if len(text) <= 12 else "unknown"
 
@@ -146,11 +162,16 @@ def weight_spans(row: Row) -> list[WeightSpan]:
     match row.c:
         case Columns(at, nbytes) | Bias(at, nbytes):
             spans.append(WeightSpan("C", at, at + nbytes))
+        case InputResidual(_, table):
+            spans.append(WeightSpan("C", table, table + columns))
         case Residual(_, table) if table is not None:
             spans.append(WeightSpan("C", table, table + columns))
     match row.a:
         case Derived("norm", _, gain) if gain is not None:
             spans.append(WeightSpan("A", gain, gain + 2 * row.phase.shape[2]))
+        case InputNorm(_, plane, gain):
+            start = gain + 64 * plane
+            spans.append(WeightSpan("A", start, start + 2 * row.phase.shape[2]))
     return spans
 
 
