@@ -85,7 +85,7 @@ def _fill(region: Region, kind: WorkloadKind, rng: np.random.Generator) -> npt.N
 def _matrix(nbytes: int, kind: WorkloadKind, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
     """e4m3 codes in tiles of 16 columns; a partial pattern per kind is laid over the random ground."""
     tiles = nbytes // 512
-    codes = _e4m3_normal(rng, (tiles, 16, 32), 0.03 if kind is WorkloadKind.SATURATING else 0.35)
+    codes = e4m3_normal(rng, (tiles, 16, 32), 0.03 if kind is WorkloadKind.SATURATING else 0.35)
     if kind is WorkloadKind.CANCELLATION:
         codes = _cancelling(codes, rng)
     image = np.empty((tiles, 512), np.uint8)
@@ -97,7 +97,7 @@ def _matrix(nbytes: int, kind: WorkloadKind, rng: np.random.Generator) -> npt.ND
 def _cancelling(codes: npt.NDArray[np.uint8], rng: np.random.Generator) -> npt.NDArray[np.uint8]:
     """Large opposite weights on (k, k + 8), small ones elsewhere; columns c and c + 8 of a tile equal."""
     codes = codes.copy()
-    small = _e4m3_normal(rng, codes.shape, 0.02)
+    small = e4m3_normal(rng, codes.shape, 0.02)
     large = np.zeros(32, bool)
     for k in CANCELLING:
         large[[k, k + 8]] = True
@@ -110,7 +110,7 @@ def _cancelling(codes: npt.NDArray[np.uint8], rng: np.random.Generator) -> npt.N
     return codes
 
 
-def _e4m3_normal(rng: np.random.Generator, shape: tuple[int, ...], sigma: float) -> npt.NDArray[np.uint8]:
+def e4m3_normal(rng: np.random.Generator, shape: tuple[int, ...], sigma: float) -> npt.NDArray[np.uint8]:
     """e4m3 codes of normal values: drawn by magnitude, so that subnormal codes and both zeros occur."""
     values = np.abs(rng.normal(0.0, sigma, shape))
     exponent = np.clip(np.floor(np.log2(np.maximum(values, 2.0**-12))), -6, 8)

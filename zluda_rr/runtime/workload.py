@@ -9,6 +9,7 @@ import numpy.typing as npt
 from zluda_rr.emulate.memory import AddressSpace
 from zluda_rr.errors import UserError
 from zluda_rr.rewrite import LayerContract
+from zluda_rr.runtime.planes import plane_codes
 from zluda_rr.runtime.weights import Region, RegionKind, WorkloadKind, weight_image
 
 POISON = 0xCD  # bytes no kernel wrote stay recognisable, and equal in every run
@@ -124,7 +125,7 @@ def _buffer_data(
         return np.full(nbytes, POISON, np.uint8)
     if role == "weights":
         return weight_image(regions_of(contract), nbytes, kind, seed)
-    return np.random.default_rng([seed, nbytes]).integers(0, 0x7E, nbytes, dtype=np.uint8)
+    return plane_codes(nbytes, kind, seed)
 
 
 def regions_of(contract: LayerContract) -> tuple[Region, ...]:

@@ -12,6 +12,7 @@ from tests.device.golden import OUTPUTS, SURFACES, check, differing_halves
 from tests.device.inputs import CASES, Case, texels, weight_image
 from tests.device.oracle import launch
 from tests.device.run_enc0 import ENTRY, POISON
+from tests.emulate.ptx.tiles import final_tiles
 from zluda_rr.ptx import Body, linearise, parse
 
 SMALL = next(c for c in CASES if c.kind == "cancel")
@@ -43,16 +44,6 @@ def phase_statements(body: Body) -> list[list[int]]:
                 runs.append([])
             runs[-1].append(statement.number)
     return runs
-
-
-def final_tiles(count: int, columns: int, k_steps: int, captured: list[tuple[np.ndarray, ...]]) -> np.ndarray:
-    """D of one phase [warps, rows, columns] from its mma in program order: m-tile, column pair, k step, parity."""
-    groups = columns // 16
-    last = np.array([[r.view(np.float16) for r in regs] for regs in captured])  # [mma, half, warp, 2*lane]
-    warps = last.shape[2]
-    tiles = last.reshape(count // (groups * k_steps * 2), groups, k_steps, 2, 2, warps, 8, 8)[:, :, -1]
-    # m, group, parity, half, warp, g, 2t+c -> warp, (m, half, g), (group, parity, 2t+c)
-    return tiles.transpose(4, 0, 3, 5, 1, 2, 6).reshape(warps, -1, columns)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
