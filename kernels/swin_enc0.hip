@@ -52,7 +52,7 @@ ZRR_DEVICE bool embed(gptr w, const Lane& lane, Operand (&tokens)[Enc0::kTiles],
 #pragma unroll
         for (int u = 0; u < 2; ++u) d2[tile][u] = round_tile(multiply(c2[u], w2.tile[u], hidden));
     }
-    const bool calm = below_thirty_two(gain);
+    const bool calm = none(beyond(gain, 32.0f));
     norm_tokens(d2, gain, calm, tokens);
 #pragma unroll
     for (int tile = 0; tile < Enc0::kPatchTiles; ++tile)
@@ -81,7 +81,7 @@ ZRR_DEVICE void merge_and_store(gptr w, gptr planes, uint32_t ex, uint32_t ey, u
             for (int u = 0; u < 2; ++u) acc[u] = round_tile(multiply(widen(acc[u]), weights.tile[u], step[k]));
         }
 #pragma unroll
-        for (int u = 0; u < 2; ++u) bytes.half[u] = requantise_pairs<Requantise::exact>(acc[u]);
+        for (int u = 0; u < 2; ++u) bytes.half[u] = requantise_stored(widen(acc[u]));
         if (inside) store_token(planes, plane * width * height + width * (uint32_t)y + (uint32_t)x, bytes, lane);
     }
 }
@@ -104,13 +104,13 @@ ZRR_DEVICE void last_projection(gptr w, uint32_t scratch, const Operand (&token)
 
 // After the last MLP branch: E20 (requantised D20 to the arena, each token guarded by the extents), phases 21 and 22.
 ZRR_DEVICE void finish(gptr w, gptr arena, gptr planes, uint32_t ex, uint32_t ey, uint32_t x0, uint32_t y0,
-                       uint32_t scratch, const Residual<Enc0::kPatchTiles>& residual) {
+                       uint32_t scratch, const WideResidual<Enc0::kPatchTiles>& residual) {
     const Lane lane = lane_offsets(fresh_lane_id());
     Operand patch[Enc0::kPatchTiles];
 #pragma unroll
     for (int tile = 0; tile < Enc0::kPatchTiles; ++tile) {
 #pragma unroll
-        for (int u = 0; u < 2; ++u) patch[tile].half[u] = requantise_pairs<Requantise::exact>(residual.tile[tile][u]);
+        for (int u = 0; u < 2; ++u) patch[tile].half[u] = requantise_stored(residual.tile[tile][u]);
         const uint32_t token = tile_token(lane.r, tile);
         const int32_t x = (int32_t)x0 + (int32_t)(token & 7), y = (int32_t)y0 + (int32_t)(token >> 3);
         if ((uint32_t)x < ex && (uint32_t)y < ey) store_token(arena, ex * (uint32_t)y + (uint32_t)x, patch[tile], lane);
@@ -118,6 +118,19 @@ ZRR_DEVICE void finish(gptr w, gptr arena, gptr planes, uint32_t ex, uint32_t ey
     merge_and_store(w, planes, ex, ey, x0, y0, patch, lane);
     last_projection(w, scratch, patch, lane);
 }
+
+struct MlpWeights {
+    WeightBlock w1, w2;
+    Columns seeds;
+};
+
+ZRR_DEVICE MlpWeights load_branch(gptr branch, const Lane& lane) {
+    return {load_weights(branch, lane), load_weights(branch + Enc0::kMlpOut, lane),
+            load_columns(branch + Enc0::kMlpSeeds, lane)};
+}
+
+// The residual's table follows the first branch.
+ZRR_DEVICE uint32_t branch_stride(int i) { return i ? Enc0::kMlpStride : Enc0::kMlpStride + 64; }
 
 ZRR_DEVICE void swin_enc0(const uint32_t (&a)[24], gptr w, gptr arena, gptr planes, uint32_t ex, uint32_t ey,
                           uint32_t x0, uint32_t y0, uint32_t scratch) {
@@ -134,7 +147,7 @@ ZRR_DEVICE void swin_enc0(const uint32_t (&a)[24], gptr w, gptr arena, gptr plan
         const Lane lane = local_offsets(start);
         const WeightBlock keys = load_weights(base + Enc0::kKeyWeights, lane);
         const WeightBlock values = load_weights(base + Enc0::kValueWeights, lane);
-        const bool calm = calm_tokens && below_two(keys) && below_two(values);
+        const bool calm = calm_tokens && none(two_or_more(keys, values));
         Head<Enc0::kTiles> head;
         if (calm)
             project_head<Requantise::in_range>(head, tokens, keys, values);
@@ -155,19 +168,33 @@ ZRR_DEVICE void swin_enc0(const uint32_t (&a)[24], gptr w, gptr arena, gptr plan
     const Lane middle = local_offsets(start);
     Operand patch[Enc0::kPatchTiles];
     const Columns gain = load_columns(w + Enc0::kGain12, middle);
-    norm_tokens(residual.tile, gain, below_thirty_two(gain), patch);
-    add_columns(residual, load_columns(w + Enc0::kTable13, middle));
-    base = w;
+    const Columns table = load_columns(w + Enc0::kTable13, middle);
+    const bool bounded_gain = none(beyond(gain, 16.0f));
+    const _Float16 energy = norm_tokens(residual.tile, gain, bounded_gain, patch);
+    const bool large_values = !(energy <= (_Float16)65504.0f), large_table = long_columns(table);
+    bool calm = bounded_gain && none(large_values | large_table);
+    add_columns(residual, table);
+    WideResidual<Enc0::kPatchTiles> stream = widen(residual);
+    // While the weights prove the ranges, without clamps; from the first branch on where they do not, with them.
+    int i = 0;
+    base = w + Enc0::kMlp;
 #pragma clang loop unroll(disable)
-    for (int i = 0; i < Enc0::kBranches; ++i) {
-        const Lane lane = local_offsets(start);
-        const gptr branch = base + Enc0::kMlp;
-        mlp_branch(residual, patch, load_weights(branch, lane), load_columns(branch + Enc0::kMlpSeeds, lane),
-                   load_weights(branch + Enc0::kMlpOut, lane));
-        base += i ? Enc0::kMlpStride : Enc0::kMlpStride + 64;  // the residual's table follows the first branch
+    for (; calm && i < Enc0::kBranches; ++i) {
+        const MlpWeights branch = load_branch(base, local_offsets(start));
+        const bool large_weights = two_or_more(branch.w1, branch.w2), large_seeds = long_columns(branch.seeds);
+        calm = none(large_weights | large_seeds);
+        if (!calm) break;
+        mlp_branch<true>(stream, patch, branch.w1, branch.seeds, branch.w2);
+        base += branch_stride(i);
+    }
+#pragma clang loop unroll(disable)
+    for (; i < Enc0::kBranches; ++i) {
+        const MlpWeights branch = load_branch(base, local_offsets(start));
+        mlp_branch<false>(stream, patch, branch.w1, branch.seeds, branch.w2);
+        base += branch_stride(i);
     }
 
-    finish(w, arena, planes, ex, ey, x0, y0, scratch, residual);
+    finish(w, arena, planes, ex, ey, x0, y0, scratch, stream);
 }
 
 }  // namespace zrr

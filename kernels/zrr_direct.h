@@ -115,14 +115,27 @@ ZRR_DEVICE float8 multiply(float8 c, const Operand& a, const Operand& b) {
 // Rounding to f16 of mma results that stay in f32: Veltkamp's splitting with 2^13, exact for every value a k32 step
 // can give (a multiple of 2^-24) below f16 overflow, which it does not turn into infinity. The caller has proved the
 // range, or clamps to 448 next, where an infinity and a large value give the same byte.
-ZRR_DEVICE float8 round_in_f32(float8 acc) {
+ZRR_DEVICE float8 round_loop_carried(float8 acc) {
     float8 scaled = acc * -8191.0f;
     asm("" : "+v"(scaled));  // one block of registers: neighbours pair into dual-issue instructions
     float8 rounded;
 #pragma unroll
     for (int i = 0; i < 8; ++i) rounded[i] = __builtin_fmaf(acc[i], 8192.0f, scaled[i]);
+    return rounded;
+}
+
+// The same where the result is used up in place: one block as well, which over a loop's back edge would be copied.
+ZRR_DEVICE float8 round_in_f32(float8 acc) {
+    float8 rounded = round_loop_carried(acc);
     asm("" : "+v"(rounded));
     return rounded;
+}
+
+// Rounding to f16 in f32, with infinity on overflow unless the range is proved.
+template <bool kBounded>
+ZRR_DEVICE float8 round_wide(float8 acc) {
+    if constexpr (kBounded) return round_loop_carried(acc);
+    return widen(round_tile(acc));
 }
 
 // ---- requantisation --------------------------------------------------------------------------------------
@@ -148,41 +161,70 @@ ZRR_DEVICE kop requantise_pairs(const Pairs& tile) {
     return {{requantise<kMode>(tile.pair[0], tile.pair[1]), requantise<kMode>(tile.pair[2], tile.pair[3])}};
 }
 
+// Operand bytes that are also stored: x holds f16 values, any of them.
+ZRR_DEVICE kop requantise_stored(float8 x) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+        x[i] = __builtin_elementwise_minimum(__builtin_elementwise_maximum(x[i], -448.0f), 448.0f);
+    return {{convert_e4m3_positive_nan(x[0], x[1], x[2], x[3]), convert_e4m3_positive_nan(x[4], x[5], x[6], x[7])}};
+}
+
 // ---- range proofs ----------------------------------------------------------------------------------------
 //
-// Clamps before a conversion cost one operation per value. They are not needed where weights bound the values, and one
-// look at a block of weights, which every lane holds anyway, answers for all its products. The answers are uniform
-// over the wave; where one is no, the clamping copy of the code runs, so results never depend on the bound.
+// A clamp before a conversion, and a rounding that gives infinity on overflow, cost one operation per value. They are
+// not needed where the weights bound the values, and a look at the weights, which every lane holds anyway, answers for
+// all their products. The answers are uniform over the wave; where one is no, the clamping copy of the code runs, so
+// results never depend on a bound. A NaN fails the f16 tests; in codes it propagates as in the other copy.
 //
-//   |gain| < 32.1        a normed token has |x| < 33 (the norm makes the squares sum to at most 1.02 before the gain)
-//                        and, requantised (1 + 2^-4 relative, 2^-10 absolute), Euclidean length below 34.6
-//   |weight| <= 1.875    a column of 32 has length at most 10.61, so |token * column| < 368, also rounded to e4m3 < 384
-//   probabilities        sum of 96 requantised p below 1.17 (rounding of p: 2^-4 relative or 2^-10), so |P.V| < 450
+//   gain^2 <= G^2        a normed token has length below 1.02 G (the norm makes its squares sum to 1 before the gain,
+//                        f16 rounding included) and, requantised (2^-4 relative or 2^-10), below 1.09 G
+//   |weight| <= 1.875    a column of 32 has length at most 10.61, a block of 32 columns at most 60
 //
-// 450 < 464, from where on the conversion overflows.
+//   G = 32   |token| < 33; |token * column| < 368, requantised < 384; probabilities, requantised, sum to less than
+//            1.17, so |P.V| < 450: all below 464, from where on the conversion overflows
+//   G = 16   with seeds of a lane (half the columns) having squares that sum to at most 1024:
+//            |hidden| < 185 + 32; the hidden vector, activated and requantised, has length below 1.07 (17.4 * 60 + 46)
+//            < 1170, so a branch adds less than 12,420 to the residual. A row whose f16 sum of squares is finite has
+//            |x| < 257; with a table bounded like the seeds and four branches the residual stays below 49,970 < 65,520
 
 // True if `fails` is false in every lane. All lanes must be active.
 ZRR_DEVICE bool none(bool fails) { return __builtin_amdgcn_ballot_w32(fails) == 0; }
 
-// |weight| < 2: bit 6 of every e4m3 code is clear.
-ZRR_DEVICE bool below_two(const WeightBlock& weights) {
+ZRR_DEVICE uint32_t union_of_codes(const WeightBlock& weights) {
     uint32_t codes = 0;
 #pragma unroll
     for (int u = 0; u < 2; ++u)
 #pragma unroll
         for (int w = 0; w < 2; ++w) codes |= weights.tile[u].half[w].word[0] | weights.tile[u].half[w].word[1];
-    return none((codes & 0x40404040u) != 0);
+    return codes;
 }
 
-// |column| < 32.1, by the sum of squares (an infinity or a NaN fails).
-ZRR_DEVICE bool below_thirty_two(const Columns& columns) {
+// This lane's part of both blocks holds a |weight| >= 2: bit 6 of an e4m3 code is set.
+ZRR_DEVICE bool two_or_more(const WeightBlock& a, const WeightBlock& b) {
+    return ((union_of_codes(a) | union_of_codes(b)) & 0x40404040u) != 0;
+}
+
+// This lane's columns do not all have x^2 <= limit^2.
+ZRR_DEVICE bool beyond(const Columns& columns, float limit) {
+    half2 most = columns.tile[0].pair[0] * columns.tile[0].pair[0];
+#pragma unroll
+    for (int i = 1; i < 8; ++i) {
+        const half2 x = columns.tile[i >> 2].pair[i & 3];
+        most = __builtin_elementwise_maximum(most, x * x);
+    }
+    const _Float16 square = (_Float16)(limit * limit);
+    return !(most.x <= square && most.y <= square);
+}
+
+// The squares of this lane's columns do not sum to at most 1024.
+ZRR_DEVICE bool long_columns(const Columns& columns) {
     half2 sum = columns.tile[0].pair[0] * columns.tile[0].pair[0];
 #pragma unroll
     for (int i = 1; i < 8; ++i) {
         const half2 x = columns.tile[i >> 2].pair[i & 3];
         sum = __builtin_elementwise_fma(x, x, sum);
     }
-    return none(!(sum.x + sum.y <= (_Float16)1024.0f));
+    return !(sum.x + sum.y <= (_Float16)1024.0f);
 }
 
 }  // namespace zrr

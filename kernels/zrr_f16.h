@@ -120,6 +120,15 @@ ZRR_DEVICE uint32_t convert_e4m3(float a, float b, float c, float d) {
     return word;
 }
 
+// The same with every NaN as 0x7f: the conversion gives 0xff for any NaN, so it gets -x and its result the other sign.
+// NaNs that arithmetic makes are positive on NVIDIA's side; what leaves a layer must show that.
+ZRR_DEVICE uint32_t convert_e4m3_positive_nan(float a, float b, float c, float d) {
+    uint32_t word;
+    asm("v_cvt_pk_fp8_f32 %0, -%1, -%2" : "=v"(word) : "v"(a), "v"(b));
+    asm("v_cvt_pk_fp8_f32 %0, -%1, -%2 op_sel:[0,0,1]" : "+v"(word) : "v"(c), "v"(d));
+    return word ^ 0x80808080u;
+}
+
 // Four halves (low to high) to four e4m3 bytes.
 template <Requantise kMode>
 ZRR_DEVICE uint32_t requantise(half2 low, half2 high) {

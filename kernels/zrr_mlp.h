@@ -30,10 +30,28 @@ ZRR_DEVICE void project_onto(Residual<kTiles>& residual, const WeightBlock& weig
                 round_tile(multiply(widen(residual.tile[tile][u]), weights.tile[u], tokens[tile]));
 }
 
+// The same in f32, each value one that f16 can hold: the form in which it is the C operand of a product.
+template <int kTiles>
+struct WideResidual {
+    float8 tile[kTiles][2];
+};
+
+template <int kTiles>
+ZRR_DEVICE WideResidual<kTiles> widen(const Residual<kTiles>& residual) {
+    WideResidual<kTiles> wide;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+        for (int u = 0; u < 2; ++u) wide.tile[tile][u] = widen(residual.tile[tile][u]);
+    return wide;
+}
+
 // Requantised activation of one accumulator tile: byte for byte what activation() and saturating conversion give for
 // every finite half, in half the operations. All of it is done on z = x / 2 (exact but where x is below 2^-13 and the
 // byte is a zero anyway): clamp(|z|) to 1 and clamp(gate) to [0, 1] are output modifiers, and beyond |x| = 2, where the
-// slope is constant, 0.5 + x * slope leaves [0, 1] as it should. Only the upper end can saturate: x * gate > -0.2.
+// slope is constant, 0.5 + x * slope leaves [0, 1] as it should. Only the upper end can saturate, since x * gate > -0.2;
+// kBounded: |x| < 464 is proved.
+template <bool kBounded>
 ZRR_DEVICE kop activate_tile(float8 acc) {
     kop bytes;
 #pragma unroll
@@ -41,8 +59,8 @@ ZRR_DEVICE kop activate_tile(float8 acc) {
         float out[4];
 #pragma unroll
         for (int p = 0; p < 2; ++p) {
-            const half2 z = __builtin_elementwise_minimum(
-                round_scaled(acc[4 * d + 2 * p], acc[4 * d + 2 * p + 1], 0.5f), splat(224.0f));
+            half2 z = round_scaled(acc[4 * d + 2 * p], acc[4 * d + 2 * p + 1], 0.5f);
+            if constexpr (!kBounded) z = __builtin_elementwise_minimum(z, splat(224.0f));
             const half2 slope = splat(2 * 0.412109375f) + magnitude_to_one(z) * splat(-4 * 0.0810546875f);
             const half2 product = z * half_plus_to_unit(z * slope);
             out[2 * p] = scaled_half<0>(product, 2.0f);
@@ -53,19 +71,21 @@ ZRR_DEVICE kop activate_tile(float8 acc) {
     return bytes;
 }
 
-// residual = round(activation(tokens * w1 + seeds) * w2 + residual), one token tile at a time.
-template <int kTiles>
-ZRR_DEVICE void mlp_branch(Residual<kTiles>& residual, const Operand (&tokens)[kTiles], const WeightBlock& w1,
+// residual = round(activation(tokens * w1 + seeds) * w2 + residual), one token tile at a time. kBounded: neither the
+// hidden values nor the residual can leave their ranges (zrr_direct.h, range proofs).
+template <bool kBounded, int kTiles>
+ZRR_DEVICE void mlp_branch(WideResidual<kTiles>& residual, const Operand (&tokens)[kTiles], const WeightBlock& w1,
                            const Columns& seeds, const WeightBlock& w2) {
     const float8 seed[2] = {widen(seeds.tile[0]), widen(seeds.tile[1])};
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
         Operand hidden;
 #pragma unroll
-        for (int u = 0; u < 2; ++u) hidden.half[u] = activate_tile(multiply(seed[u], w1.tile[u], tokens[tile]));
+        for (int u = 0; u < 2; ++u)
+            hidden.half[u] = activate_tile<kBounded>(multiply(seed[u], w1.tile[u], tokens[tile]));
 #pragma unroll
         for (int u = 0; u < 2; ++u)
-            residual.tile[tile][u] = round_tile(multiply(widen(residual.tile[tile][u]), w2.tile[u], hidden));
+            residual.tile[tile][u] = round_wide<kBounded>(multiply(residual.tile[tile][u], w2.tile[u], hidden));
     }
 }
 

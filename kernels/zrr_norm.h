@@ -14,9 +14,9 @@ ZRR_DEVICE _Float16 row_sum(const half2 (&partial)[2][2]) {
 }
 
 // out = x * (rsqrt(sum of the 32 squares + 2^-13) * gain[column]), every step rounded to f16; no mean and no 1/N.
-// x: one token tile, both column tiles.
+// x: one token tile, both column tiles. `energy` is the argument of the root: infinite or NaN where x is, or too large.
 template <Requantise kMode>
-ZRR_DEVICE Operand norm_tile(const Pairs (&x)[2], const Columns& gain) {
+ZRR_DEVICE Operand norm_tile(const Pairs (&x)[2], const Columns& gain, _Float16& energy) {
     half2 partial[2][2];
 #pragma unroll
     for (int u = 0; u < 2; ++u)
@@ -25,8 +25,8 @@ ZRR_DEVICE Operand norm_tile(const Pairs (&x)[2], const Columns& gain) {
             const half2 a = x[u].pair[2 * q], b = x[u].pair[2 * q + 1];
             partial[u][q] = a * a + b * b;
         }
-    const _Float16 shifted = row_sum(partial) + (_Float16)0x1p-13f;
-    const _Float16 inverse = (_Float16)__builtin_amdgcn_rsqf((float)shifted);
+    energy = row_sum(partial) + (_Float16)0x1p-13f;
+    const _Float16 inverse = (_Float16)__builtin_amdgcn_rsqf((float)energy);
     Operand out;
 #pragma unroll
     for (int u = 0; u < 2; ++u) {
@@ -39,16 +39,24 @@ ZRR_DEVICE Operand norm_tile(const Pairs (&x)[2], const Columns& gain) {
     return out;
 }
 
-// Norm of kTiles token tiles; `calm` (uniform) is below_thirty_two(gain).
+// Norm of kTiles token tiles; `calm` (uniform) says that the gain bounds the results. Returns the sum of the energies
+// of this lane's tokens: finite only if every value of them is below 257.
 template <int kTiles>
-ZRR_DEVICE void norm_tokens(const Pairs (&x)[kTiles][2], const Columns& gain, bool calm, Operand (&out)[kTiles]) {
+ZRR_DEVICE _Float16 norm_tokens(const Pairs (&x)[kTiles][2], const Columns& gain, bool calm, Operand (&out)[kTiles]) {
+    _Float16 energy[kTiles];
     if (calm) {
 #pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) out[tile] = norm_tile<Requantise::in_range>(x[tile], gain);
+        for (int tile = 0; tile < kTiles; ++tile)
+            out[tile] = norm_tile<Requantise::in_range>(x[tile], gain, energy[tile]);
     } else {
 #pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) out[tile] = norm_tile<Requantise::propagate>(x[tile], gain);
+        for (int tile = 0; tile < kTiles; ++tile)
+            out[tile] = norm_tile<Requantise::propagate>(x[tile], gain, energy[tile]);
     }
+    _Float16 sum = energy[0];
+#pragma unroll
+    for (int tile = 1; tile < kTiles; ++tile) sum = sum + energy[tile];
+    return sum;
 }
 
 }  // namespace zrr
