@@ -103,6 +103,7 @@ class Origins:
         self.leaves: list[Leaf] = []
         self._index: dict[Leaf, int] = {}
         self._values = values
+        self._seen: int | None = None
         self._table: dict[tuple[int, str], Summary] = {}
         for _ in range(4):  # more than once only where a loop carries a value
             if not self._sweep(body):
@@ -129,7 +130,7 @@ class Origins:
             summary = self._through(summary, operation(statement))
             for register in statement.defs:
                 table[number, register] = summary
-        before, after = getattr(self, "_seen", None), hash(tuple(table.values())) if loops else 0
+        before, after = self._seen, hash(tuple(table.values())) if loops else 0
         self._seen = after
         return loops and before != after
 
