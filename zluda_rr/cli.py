@@ -29,6 +29,8 @@ def main() -> None:
 
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_ANY = click.Path(path_type=Path)
+_MODULE = click.option("--module", "chosen", help="Module of a container: its number in `inspect`, or its sha256.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON document instead of text.")
 _QUIET = click.option("--quiet", is_flag=True, help="No progress lines on stderr.")
 _LAYER = click.option("--layer", default="enc0", show_default=True, help="Layer with a rule in rules/.")
@@ -44,45 +46,47 @@ def _print_json(value: object) -> None:
 
 
 @main.command()
-@click.argument("file", type=_FILE)
+@click.argument("file", type=_ANY)
+@_MODULE
 @_JSON
-def inspect(file: Path, as_json: bool) -> None:
-    """Phases, contract and cuts of the kernels in FILE (PTX)."""
-    from zluda_rr.image import read_ptx
-    from zluda_rr.rewrite import inspect_json, inspect_text
+def inspect(file: Path, chosen: str | None, as_json: bool) -> None:
+    """Phases, contract and cuts of the kernels in FILE: PTX, fatbin, cubin, ELF, PE, or a directory of them."""
+    from zluda_rr.runtime import inspect_file
 
-    text = read_ptx(file)
-    if as_json:
-        _print_json(inspect_json(text, filename=str(file)))
-    else:
-        click.echo(inspect_text(text, filename=str(file)), nl=False)
+    report = inspect_file(file, chosen, as_json=as_json)
+    click.echo(report, nl=False) if isinstance(report, str) else _print_json(report)
 
 
 @main.command()
-@click.argument("file", type=_FILE)
+@click.argument("file", type=_ANY)
 @click.option("-o", "--output", type=_FILE, required=True, help="Where the rewritten PTX goes.")
+@_MODULE
 @_LAYER
 @_CUT
 @_JSON
-def rewrite(file: Path, output: Path, layer: str, cuts: tuple[str, ...], as_json: bool) -> None:
-    """Replace the cuts of a layer in FILE by calls of engine bodies. Refuses unless every obligation holds."""
+def rewrite(file: Path, output: Path, chosen: str | None, layer: str, cuts: tuple[str, ...], as_json: bool) -> None:
+    """Replace the cuts of a layer in FILE (PTX or a container) by calls of engine bodies, as PTX text.
+
+    Refuses unless every obligation holds.
+    """
     from zluda_rr.runtime import rewrite_file
 
-    result = rewrite_file(file, output, layer, _cut_names(layer, cuts))
+    result = rewrite_file(file, output, layer, _cut_names(layer, cuts), chosen)
     _print_json(result.json()) if as_json else click.echo(result.text(), nl=False)
 
 
 @main.command()
-@click.argument("file", type=_FILE)
+@click.argument("file", type=_ANY)
 @click.option("-o", "--output", type=_FILE, required=True, help="Where the gfx1201 code object goes.")
 @click.option("--entry", help="Kernel to compile; needed only where FILE has several.")
+@_MODULE
 @_JSON
 @_QUIET
-def compile(file: Path, output: Path, entry: str | None, as_json: bool, quiet: bool) -> None:
-    """Compile a PTX module (original or rewritten) to a gfx1201 code object, linked with the bodies it calls."""
+def compile(file: Path, output: Path, entry: str | None, chosen: str | None, as_json: bool, quiet: bool) -> None:
+    """Compile a PTX module of FILE (PTX or a container) to a gfx1201 code object, linked with the bodies it calls."""
     from zluda_rr.runtime import Progress, compile_file
 
-    report = compile_file(file, output, entry, Progress(quiet))
+    report = compile_file(file, output, entry, Progress(quiet), chosen)
     _print_json(asdict(report)) if as_json else click.echo(str(report))
 
 

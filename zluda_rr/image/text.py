@@ -1,11 +1,12 @@
 """Plain and xz-compressed PTX files, and writing a result without ever leaving half of one."""
 
-import lzma
 import os
 import tempfile
 from pathlib import Path
 
 from zluda_rr.errors import UserError
+from zluda_rr.image.model import one_line
+from zluda_rr.image.unpack import MAX_FILE_BYTES, UnpackError, unpack_xz
 from zluda_rr.resources import resource_dir
 
 _XZ_MAGIC = b"\xfd7zXZ\x00"
@@ -13,23 +14,38 @@ _XZ_MAGIC = b"\xfd7zXZ\x00"
 
 def read_ptx(path: Path) -> str:
     """PTX text of a file, line endings kept. Raises UserError for anything that is not text."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}; name a readable PTX file") from error
+    data = read_bytes(path)
     if data.startswith(_XZ_MAGIC):
         try:
-            data = lzma.decompress(data)
-        except lzma.LZMAError as error:
-            raise UserError(f"{path}: broken xz data ({error}); fetch the file again") from error
+            data = unpack_xz(data)
+        except UnpackError as error:
+            raise UserError(f"{one_line(path)}: {error}; fetch the file again") from error
+    return decode_text(data, path)
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file of at most MAX_FILE_BYTES. Raises UserError."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"{one_line(path)}: {error.strerror or error}; name a readable PTX file") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise UserError(f"{one_line(path)}: more than {MAX_FILE_BYTES >> 30} GiB; name a smaller file")
+    return data
+
+
+def decode_text(data: bytes, path: Path) -> str:
+    """`data` of the file `path` as text. Raises UserError for empty and for binary data."""
+    name = one_line(path)
     if not data.strip():
-        raise UserError(f"{path}: the file is empty; expected PTX text")
+        raise UserError(f"{name}: the file is empty; expected PTX text")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: byte {error.start}: not UTF-8 text; expected PTX, not a binary") from error
+        raise UserError(f"{name}: byte {error.start}: not UTF-8 text; expected PTX, not a binary") from error
     if "\x00" in text:
-        raise UserError(f"{path}: byte {data.index(0)}: a NUL byte; expected PTX text, not a binary")
+        raise UserError(f"{name}: byte {data.index(0)}: a NUL byte; expected PTX text, not a binary")
     return text
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zluda_rr.errors import UserError
-from zluda_rr.image import read_ptx, write_atomically
+from zluda_rr.image import read_single, write_atomically
 from zluda_rr.lower import compile_module
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.resources import resource_dir
@@ -33,20 +33,30 @@ class CompileReport:
         )
 
 
-def rewrite_file(source: Path, output: Path, layer: str, cuts: tuple[str, ...]) -> RewriteResult:
-    """Rewrite `source` into `output`. Raises UserError, and writes nothing, when a cut is refused."""
+def rewrite_file(
+    source: Path, output: Path, layer: str, cuts: tuple[str, ...], chosen: str | None = None
+) -> RewriteResult:
+    """Rewrite a module of `source`, a text or a container, into the PTX text `output`.
+
+    `chosen` names the module where `source` holds several: its number or sha256. Raises UserError, and writes nothing,
+    when a cut is refused.
+    """
     contract = load_contract(layer)
-    module = parse(read_ptx(source), filename=str(source))
+    image = read_single(source, chosen)
+    module = parse(image.text, filename=image.origin)
     result = rewrite_module(module, contract, cuts or tuple(cut.name for cut in contract.cuts))
     if result.refused:
-        raise UserError(f"{source}: {result.refused}")
+        raise UserError(f"{image.origin}: {result.refused}")
     write_atomically(output, print_module(result.module).encode())
     return result
 
 
-def compile_file(source: Path, output: Path, entry: str | None, progress: Progress) -> CompileReport:
-    """Compile one kernel of `source` into the code object `output`."""
-    module = parse(read_ptx(source), filename=str(source))
+def compile_file(
+    source: Path, output: Path, entry: str | None, progress: Progress, chosen: str | None = None
+) -> CompileReport:
+    """Compile one kernel of a module of `source` (see `rewrite_file`) into the code object `output`."""
+    image = read_single(source, chosen)
+    module = parse(image.text, filename=image.origin)
     name = _entry(module, entry, source)
     with progress.step(f"compile {name}"):
         compiled = compile_module(module, name, bodies=body_sources(module))

@@ -1,0 +1,119 @@
+"""What a file holds: PTX modules with their provenance, and what was passed over, with the reason."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+# Comments go first: they may hold any of the words looked for.
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_STARTS_AS_PTX = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*+\.version\s", re.DOTALL)
+_VERSION = re.compile(r"\.version\s+(\d+\.\d+)")
+_TARGET = re.compile(r"\.target\s+(\w+)")
+_ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)")
+
+
+class Container(StrEnum):
+    """Kind of file that a module was found in."""
+
+    TEXT = "ptx"
+    FATBIN = "fatbin"
+    CUBIN = "cubin"
+    ELF = "elf"
+    PE = "pe"
+    BINARY = "binary"
+
+
+class Compression(StrEnum):
+    """How the text was stored."""
+
+    NONE = "none"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+    XZ = "xz"
+
+
+@dataclass(frozen=True, slots=True)
+class PtxImage:
+    """One PTX module. `text` is what a driver would be given: line ends kept, padding NULs removed."""
+
+    origin: str
+    """Path, and inside a container the place: ``x.dll: .nv_fatb+0x0, entry 2``."""
+    container: Container
+    compression: Compression
+    text: str
+    version: str
+    """Of the ``.version`` directive, ``9.0``; empty where the text has none."""
+    arch: str
+    """First word of the ``.target`` directive, ``sm_89``; empty where the text has none."""
+    entries: tuple[str, ...]
+    """Kernel names in the order of the text, found by a scan of the words, not by the front end."""
+    sha256: str
+    """Of the text's UTF-8 bytes, 64 hexadecimal digits."""
+
+    def json(self) -> dict[str, Any]:
+        """Everything but the text, for a JSON document."""
+        return {
+            "origin": self.origin,
+            "container": str(self.container),
+            "compression": str(self.compression),
+            "version": self.version,
+            "target": self.arch,
+            "entries": list(self.entries),
+            "sha256": self.sha256,
+            "text_bytes": len(self.text.encode()),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something in a container that gives no PTX: machine code, a damaged entry, an unreadable file."""
+
+    origin: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.origin}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """All PTX modules of a file or directory, in the order of paths and then of file offsets."""
+
+    path: Path
+    modules: tuple[PtxImage, ...]
+    skipped: tuple[Skipped, ...]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the path is one PTX text and not a container."""
+        return len(self.modules) == 1 and self.modules[0].container is Container.TEXT and self.path.is_file()
+
+
+def image_of(text: str, origin: str, container: Container, compression: Compression) -> PtxImage:
+    """A module with its directives read from the text."""
+    bare = _COMMENT.sub(" ", text)
+    version, target = _VERSION.search(bare), _TARGET.search(bare)
+    return PtxImage(
+        origin=origin,
+        container=container,
+        compression=compression,
+        text=text,
+        version=version[1] if version else "",
+        arch=target[1] if target else "",
+        entries=tuple(_ENTRY.findall(bare)),
+        sha256=hashlib.sha256(text.encode()).hexdigest(),
+    )
+
+
+def looks_like_ptx(text: str) -> bool:
+    """Whether the first word that is no comment is ``.version``, as the PTX ISA demands of every module."""
+    return _STARTS_AS_PTX.match(text) is not None
+
+
+def one_line(name: object) -> str:
+    """A name from outside, fit for a one-line message: what cannot be printed is escaped."""
+    text = str(name).encode("utf-8", "backslashreplace").decode()
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

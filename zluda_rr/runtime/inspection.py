@@ -1,0 +1,47 @@
+"""`inspect` on files: the report of a PTX text, or the list of a container's modules with the reports worth reading."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from zluda_rr.image import Contents, PtxImage, contents, listing_json, listing_text, read_single
+from zluda_rr.ptx import PtxError
+from zluda_rr.rewrite import inspect_json, inspect_text, load_contracts
+
+
+def inspect_file(source: Path, chosen: str | None = None, *, as_json: bool = False) -> str | Mapping[str, object]:
+    """Report on `source`, as text or as a JSON document.
+
+    Of a container (or directory) the modules are listed; the report follows for the only module, else for each one
+    with a kernel that a rule names. `chosen` (number or sha256) asks for the report of that module alone.
+    """
+    if chosen is not None:
+        return _report(read_single(source, chosen), as_json)
+    found = contents(source)
+    if found.is_text:
+        return _report(found.modules[0], as_json)
+    reports = {number: _guarded_report(module, as_json) for number, module in _worth_reading(found)}
+    if as_json:
+        return listing_json(found, reports)
+    text = "".join(f"\n--- module {number}\n{report}" for number, report in reports.items())
+    return listing_text(found) + text
+
+
+def _worth_reading(found: Contents) -> list[tuple[int, PtxImage]]:
+    if len(found.modules) == 1:
+        return [(1, found.modules[0])]
+    named = {contract.entry for contract in load_contracts()}
+    return [(number, module) for number, module in enumerate(found.modules, 1) if named.intersection(module.entries)]
+
+
+def _report(image: PtxImage, as_json: bool) -> str | Mapping[str, object]:
+    if as_json:
+        return inspect_json(image.text, filename=image.origin)
+    return inspect_text(image.text, filename=image.origin)
+
+
+def _guarded_report(image: PtxImage, as_json: bool) -> str | Mapping[str, object]:
+    """One module that does not parse must not hide the others."""
+    try:
+        return _report(image, as_json)
+    except PtxError as error:
+        return {"error": str(error)} if as_json else f"{error}\n"
