@@ -1,0 +1,200 @@
+/* The rewrite runs in a process of its own that has nothing of the host's.
+ *
+ * A plain fork would copy a game's page tables and descriptors and would send it SIGCHLD. Here a helper shares the
+ * memory until it executes (as vfork and posix_spawn do), has exit signal 0, so that neither the host's SIGCHLD handler
+ * nor its wait calls see it, and starts the program as its own child, which init adopts: nobody has to reap it. */
+#define _GNU_SOURCE
+#include "zrr.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* A program that hangs ends after this many seconds whatever it does. */
+enum { CHILD_SECONDS = 300, STACK = 64 << 10, LOCK_FD = 3, DONE_FD = 4, FIRST_CLOSED = 5 };
+
+typedef struct {
+    char **arguments, **environment;
+    int null, lock, done;
+    char *stack; /* of the second process */
+} plan;
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ZRR_NO_SANITIZER __attribute__((no_sanitize("address")))
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define ZRR_NO_SANITIZER __attribute__((no_sanitize_address))
+#endif
+#ifndef ZRR_NO_SANITIZER
+#define ZRR_NO_SANITIZER
+#endif
+
+/* Only system calls from here to execve: the memory is the host's. */
+ZRR_NO_SANITIZER static void close_descriptors(void) {
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, FIRST_CLOSED, ~0U, 0) == 0) return;
+#else
+    if (syscall(436, FIRST_CLOSED, ~0U, 0) == 0) return;
+#endif
+    struct rlimit limit = {1024, 1024};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    const int end = limit.rlim_cur > 65536 ? 65536 : (int)limit.rlim_cur;
+    for (int fd = FIRST_CLOSED; fd < end; ++fd) close(fd);
+}
+
+ZRR_NO_SANITIZER static int program(void *argument) {
+    const plan *what = argument;
+    struct sigaction normal;
+    memset(&normal, 0, sizeof normal);
+    normal.sa_handler = SIG_DFL;
+    for (int number = 1; number < 65; ++number) sigaction(number, &normal, NULL);
+    setsid();
+    for (int fd = 0; fd < 3; ++fd) dup2(what->null, fd);
+    dup2(what->lock, LOCK_FD);
+    dup2(what->done, DONE_FD);
+    close_descriptors();
+    const struct rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    if (chdir("/") != 0) _exit(126);
+    alarm(CHILD_SECONDS);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execve(what->arguments[0], what->arguments, what->environment);
+    const int error = errno;
+    if (write(DONE_FD, &error, sizeof error) < 0) _exit(126);
+    _exit(127);
+}
+
+ZRR_NO_SANITIZER static int helper(void *argument) {
+    const plan *what = argument;
+    const int started = clone(program, what->stack + STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, argument);
+    _exit(started < 0 ? 1 : 0);
+}
+
+static bool start(plan *what, char *reason) {
+    char *stacks = mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stacks == MAP_FAILED) {
+        zrr_reason(reason, "no memory for a process: %s", strerror(errno));
+        return false;
+    }
+    what->stack = stacks + STACK;
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before); /* no handler of the host runs while its memory is shared */
+    const pid_t pid = clone(helper, stacks + STACK, CLONE_VM | CLONE_VFORK, what);
+    const int error = errno;
+    int status = 0;
+    while (pid > 0 && waitpid(pid, &status, __WCLONE) < 0 && errno == EINTR) {
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    munmap(stacks, 2 * STACK);
+    if (pid > 0 && status == 0) return true;
+    zrr_reason(reason, "cannot start a process: %s", pid > 0 ? "clone failed" : strerror(error));
+    return false;
+}
+
+/* The host's environment without what would pull this library or another Python into the child. */
+static char **child_environment(void) {
+    static const char *const dropped[] = {"LD_PRELOAD=", "LD_AUDIT=", "PYTHONHOME=", "PYTHONPATH=", "PYTHONSTARTUP="};
+    size_t count = 0;
+    while (environ != NULL && environ[count] != NULL) ++count;
+    char **copy = malloc((count + 1) * sizeof *copy);
+    size_t kept = 0;
+    for (size_t i = 0; copy != NULL && i < count && environ[i] != NULL; ++i) {
+        bool keep = true;
+        for (size_t d = 0; d < sizeof dropped / sizeof dropped[0]; ++d)
+            keep = keep && strncmp(environ[i], dropped[d], strlen(dropped[d])) != 0;
+        if (keep) copy[kept++] = environ[i];
+    }
+    if (copy != NULL) copy[kept] = NULL;
+    return copy;
+}
+
+static bool find_program(const char *name, char *path, size_t size) {
+    if (strchr(name, '/') != NULL) {
+        const int used = snprintf(path, size, "%s", name);
+        return used > 0 && (size_t)used < size && name[0] == '/' && access(path, X_OK) == 0;
+    }
+    const char *search = getenv("PATH");
+    while (search != NULL && *search != 0) {
+        const size_t length = strcspn(search, ":");
+        const int used = snprintf(path, size, "%.*s/%s", (int)length, search, name);
+        if (length > 0 && search[0] == '/' && used > 0 && (size_t)used < size && access(path, X_OK) == 0) return true;
+        search += length + (search[length] == ':');
+    }
+    return false;
+}
+
+static long long now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+/* The child's end closes the pipe; bytes in it are the error of execve. */
+static bool wait_end(int fd, int wait_ms, char *reason) {
+    const long long end = now_ms() + wait_ms;
+    for (;;) {
+        const long long left = end - now_ms();
+        struct pollfd what = {fd, POLLIN, 0};
+        const int ready = poll(&what, 1, left > 0 ? (int)left : 0);
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready <= 0) {
+            zrr_reason(reason, "the rewrite takes longer than %d ms; it goes on and serves the next load", wait_ms);
+            return false;
+        }
+        int error = 0;
+        const ssize_t got = read(fd, &error, sizeof error);
+        if (got < 0 && errno == EINTR) continue;
+        if (got == (ssize_t)sizeof error) zrr_reason(reason, "cannot run the rewriter: %s", strerror(error));
+        return got == 0;
+    }
+}
+
+static int high_duplicate(int fd) { return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 16); }
+
+bool zrr_child_run(const char *name, const zrr_cache *cache, const char *key, int lock, int wait_ms, char *reason) {
+    char path[1200];
+    if (!find_program(name, path, sizeof path)) {
+        zrr_reason(reason, "no program %.120s; set ZLUDA_RR_TOOL or run `zluda-rr doctor`", name);
+        return false;
+    }
+    char command[] = "hook-child", folder[sizeof cache->path], key_text[ZRR_KEY_CHARS + 1];
+    memcpy(folder, cache->path, sizeof folder);
+    memcpy(key_text, key, sizeof key_text);
+    char *arguments[] = {path, command, folder, key_text, NULL};
+    int ends[2] = {-1, -1};
+    const int opened = open("/dev/null", O_RDWR | O_CLOEXEC);
+    plan what = {arguments, child_environment(), high_duplicate(opened), high_duplicate(lock), -1, NULL};
+    if (opened >= 0) close(opened);
+    if (pipe2(ends, O_CLOEXEC) == 0) what.done = high_duplicate(ends[1]);
+    if (ends[1] >= 0) close(ends[1]);
+    bool ok = false;
+    if (what.environment == NULL || what.null < 0 || what.lock < 0 || what.done < 0)
+        zrr_reason(reason, "no descriptors or memory for a process");
+    else
+        ok = start(&what, reason);
+    free(what.environment);
+    if (what.null >= 0) close(what.null);
+    if (what.lock >= 0) close(what.lock);
+    if (what.done >= 0) close(what.done);
+    if (ok && wait_ms > 0) ok = wait_end(ends[0], wait_ms, reason);
+    if (ends[0] >= 0) close(ends[0]);
+    return ok;
+}

@@ -1,0 +1,119 @@
+/* How far a module image reaches. The loader passes a bare pointer: PTX text ends at its NUL, a fatbin says its size in
+ * its header, and neither is believed before the pages are known to be readable.
+ *
+ * Layouts (public: CUDA's fatbinary_section.h): wrapper {u32 0x466243b1, u32 version, pointer data, pointer unused};
+ * fatbin {u32 0xba55ed50, u16 version, u16 header bytes, u64 bytes that follow the header}. */
+#define _GNU_SOURCE
+#include "zrr.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, BATCH = 256 };
+
+/* The kernel reads one byte of every page for us: a bad address is an error code, not a signal. */
+static bool pages_readable(uintptr_t first, size_t count) {
+    while (count > 0) {
+        struct iovec remote[BATCH];
+        char sink[BATCH];
+        const size_t now = count < BATCH ? count : BATCH;
+        for (size_t i = 0; i < now; ++i) remote[i] = (struct iovec){(void *)(first + i * PAGE), 1};
+        struct iovec local = {sink, now};
+        const ssize_t got = process_vm_readv(getpid(), &local, 1, remote, now, 0);
+        if (got < 0 && (errno == ENOSYS || errno == EPERM)) /* a sandbox: then at least mapped */
+            return msync((void *)first, count * PAGE, MS_ASYNC) == 0;
+        if (got != (ssize_t)now) return false;
+        first += now * PAGE;
+        count -= now;
+    }
+    return true;
+}
+
+static bool readable(const void *bytes, size_t size) {
+    const uintptr_t from = (uintptr_t)bytes, to = from + size;
+    if (size == 0 || to < from) return false;
+    const uintptr_t first = from & ~(uintptr_t)(PAGE - 1);
+    return pages_readable(first, (to - 1 - first) / PAGE + 1);
+}
+
+static uint64_t read_field(const unsigned char *at, size_t size) {
+    uint64_t value = 0;
+    memcpy(&value, at, size);
+    return value;
+}
+
+static zrr_image refuse(zrr_image image, const char *reason) {
+    image.bytes = NULL;
+    zrr_reason(image.reason, "%s", reason);
+    return image;
+}
+
+/* Length of PTX text; `limit` bytes are known to be readable, or 0: look page by page. */
+static bool text_length(const unsigned char *text, size_t limit, size_t *length) {
+    if (limit > 0) {
+        const unsigned char *end = memchr(text, 0, limit);
+        *length = end != NULL ? (size_t)(end - text) : limit;
+        return true;
+    }
+    size_t known = 0;
+    for (size_t step = PAGE - ((uintptr_t)text & (PAGE - 1)); known < ZRR_MAX_IMAGE; known += step, step = PAGE) {
+        /* After the first page ask for many at once, but fall back to single pages near the end of a mapping. */
+        if (known >= PAGE && readable(text + known, 64 * PAGE)) step = 64 * PAGE;
+        if (step == PAGE || known == 0)
+            if (!readable(text + known, step)) return false;
+        const unsigned char *end = memchr(text + known, 0, step);
+        if (end != NULL) {
+            *length = (size_t)(end - text);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool starts_ptx(const unsigned char *text, size_t size) {
+    size_t at = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (at < size && (text[at] == ' ' || (text[at] >= '\t' && text[at] <= '\r'))) ++at;
+    return at < size && (text[at] == '.' || (text[at] == '/' && at + 1 < size && (text[at + 1] == '/' || text[at + 1] == '*')));
+}
+
+static zrr_image examine_fatbin(zrr_image image, const unsigned char *at, size_t limit) {
+    if (limit > 0 ? limit < 16 : !readable(at, 16)) return refuse(image, "fatbin: shorter than its header");
+    const uint64_t header = read_field(at + 6, 2), files = read_field(at + 8, 8);
+    if (read_field(at, 4) != 0xba55ed50) return refuse(image, "fatbin wrapper: points to something else");
+    if (read_field(at + 4, 2) != 1 || header < 16 || header > 64) return refuse(image, "fatbin: unknown header");
+    if (files == 0 || files > ZRR_MAX_IMAGE) return refuse(image, "fatbin: impossible size");
+    const size_t size = (size_t)(header + files);
+    if (limit > 0 ? size > limit : !readable(at, size)) return refuse(image, "fatbin: its size reaches past its memory");
+    image.bytes = at;
+    image.size = size;
+    image.kind = "fatbin";
+    return image;
+}
+
+zrr_image zrr_image_examine(const void *pointer, size_t limit) {
+    zrr_image image = {NULL, 0, "", ""};
+    const unsigned char *at = pointer;
+    if (at == NULL) return refuse(image, "no image");
+    if (limit > ZRR_MAX_IMAGE) return refuse(image, "larger than any module this knows");
+    if (limit > 0 ? limit < 4 : !readable(at, 4)) return refuse(image, "shorter than any module");
+    const uint64_t magic = read_field(at, 4);
+    if (magic == 0xba55ed50) return examine_fatbin(image, at, limit);
+    if (magic == 0x466243b1) {
+        if (limit > 0) return refuse(image, "fatbin wrapper in a file");
+        if (!readable(at, 16)) return refuse(image, "fatbin wrapper: cut off");
+        uintptr_t data = 0;
+        memcpy(&data, at + 8, sizeof data);
+        if (data == 0 || !readable((const void *)data, 16)) return refuse(image, "fatbin wrapper: bad pointer");
+        return examine_fatbin(image, (const unsigned char *)data, 0);
+    }
+    if (magic == 0x464c457f) return refuse(image, "machine code (ELF), no PTX in it");
+    const size_t page_rest = PAGE - ((uintptr_t)at & (PAGE - 1));
+    if (!starts_ptx(at, limit > 0 ? limit : page_rest)) return refuse(image, "neither PTX text nor a fatbin");
+    if (!text_length(at, limit, &image.size)) return refuse(image, "PTX text without an end");
+    image.bytes = at;
+    image.kind = "ptx";
+    return image;
+}
