@@ -8,6 +8,9 @@
 //   scratch  shared address of 3200 lent bytes
 // Returns the shared address (scratch) of D22: f16[64 tokens][16 columns], 2048 bytes.
 //
+// ZRR_SATURATING=1 compiles the variant that lets MODE.FP16_OVFL saturate conversions instead of clamping; what the
+// mode does to FP8 conversions has to be seen on a card before it can be the default.
+//
 // Shared memory: 0..3071 the cut entry's image (96 rows of 32 bytes), then 0..2047 the result. Nothing else.
 #include "enc0_layer.h"
 #include "zrr_attention.h"
@@ -15,7 +18,30 @@
 #include "zrr_mlp.h"
 #include "zrr_staged.h"
 
+#ifndef ZRR_SATURATING
+#define ZRR_SATURATING 0
+#endif
+
 namespace zrr {
+
+constexpr bool kSaturating = ZRR_SATURATING;
+constexpr Requantise kSafe = kSaturating ? Requantise::saturating : Requantise::propagate;
+
+template <typename... T>
+ZRR_DEVICE void begin_saturation(T&... inputs) {
+    if constexpr (kSaturating) {
+        set_saturation<true>();
+        (hold(inputs), ...);
+    }
+}
+
+template <typename... T>
+ZRR_DEVICE void end_saturation(T&... results) {
+    if constexpr (kSaturating) {
+        (hold(results), ...);
+        set_saturation<false>();
+    }
+}
 
 // Cut entry: fragments to operands through the image.
 ZRR_DEVICE void load_tokens(uint32_t scratch, const uint32_t (&a)[24], const Lane& lane,
@@ -37,21 +63,27 @@ ZRR_DEVICE void load_tokens(uint32_t scratch, const uint32_t (&a)[24], const Lan
 // gain bounds the normed tokens.
 ZRR_DEVICE bool embed(gptr w, const Lane& lane, Operand (&tokens)[Enc0::kTiles],
                       Residual<Enc0::kPatchTiles>& residual) {
-    const WeightBlock w1 = load_weights(w + Enc0::kW1, lane), w2 = load_weights(w + Enc0::kW2, lane);
+    WeightBlock w1 = load_weights(w + Enc0::kW1, lane);
+    const WeightBlock w2 = load_weights(w + Enc0::kW2, lane);
     const Columns seeds1 = load_columns(w + Enc0::kSeeds1, lane), seeds2 = load_columns(w + Enc0::kSeeds2, lane);
     const Columns gain = load_columns(w + Enc0::kGain2, lane);
     const float8 c1[2] = {widen(seeds1.tile[0]), widen(seeds1.tile[1])};
     const float8 c2[2] = {widen(seeds2.tile[0]), widen(seeds2.tile[1])};
-    Pairs d2[Enc0::kTiles][2];
+    begin_saturation(w1);
 #pragma unroll
     for (int tile = 0; tile < Enc0::kTiles; ++tile) {
         Operand hidden;
 #pragma unroll
         for (int u = 0; u < 2; ++u)
-            hidden.half[u] = requantise_tile<Requantise::propagate, true>(multiply(c1[u], w1.tile[u], tokens[tile]));
-#pragma unroll
-        for (int u = 0; u < 2; ++u) d2[tile][u] = round_tile(multiply(c2[u], w2.tile[u], hidden));
+            hidden.half[u] = requantise_tile<kSafe, true>(multiply(c1[u], w1.tile[u], tokens[tile]));
+        tokens[tile] = hidden;
     }
+    end_saturation(tokens[0], tokens[1], tokens[2], tokens[3], tokens[4], tokens[5]);
+    Pairs d2[Enc0::kTiles][2];
+#pragma unroll
+    for (int tile = 0; tile < Enc0::kTiles; ++tile)
+#pragma unroll
+        for (int u = 0; u < 2; ++u) d2[tile][u] = round_tile(multiply(c2[u], w2.tile[u], tokens[tile]));
     const bool calm = none(beyond(gain, 32.0f));
     norm_tokens(d2, gain, calm, tokens);
 #pragma unroll
@@ -72,7 +104,6 @@ ZRR_DEVICE void merge_and_store(gptr w, gptr planes, uint32_t ex, uint32_t ey, u
 #pragma unroll
     for (int plane = 0; plane < 2; ++plane) {
         const Columns seeds = load_columns(w + Enc0::kMergeSeeds + 64 * plane, lane);
-        Operand bytes;
         Pairs acc[2] = {seeds.tile[0], seeds.tile[1]};
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
@@ -80,8 +111,10 @@ ZRR_DEVICE void merge_and_store(gptr w, gptr planes, uint32_t ex, uint32_t ey, u
 #pragma unroll
             for (int u = 0; u < 2; ++u) acc[u] = round_tile(multiply(widen(acc[u]), weights.tile[u], step[k]));
         }
-#pragma unroll
-        for (int u = 0; u < 2; ++u) bytes.half[u] = requantise_stored(widen(acc[u]));
+        float8 wide[2] = {widen(acc[0]), widen(acc[1])};
+        begin_saturation(wide[0], wide[1]);
+        Operand bytes = {{requantise_stored<kSafe>(wide[0]), requantise_stored<kSafe>(wide[1])}};
+        end_saturation(bytes);
         if (inside) store_token(planes, plane * width * height + width * (uint32_t)y + (uint32_t)x, bytes, lane);
     }
 }
@@ -104,13 +137,18 @@ ZRR_DEVICE void last_projection(gptr w, uint32_t scratch, const Operand (&token)
 
 // After the last MLP branch: E20 (requantised D20 to the arena, each token guarded by the extents), phases 21 and 22.
 ZRR_DEVICE void finish(gptr w, gptr arena, gptr planes, uint32_t ex, uint32_t ey, uint32_t x0, uint32_t y0,
-                       uint32_t scratch, const WideResidual<Enc0::kPatchTiles>& residual) {
+                       uint32_t scratch, WideResidual<Enc0::kPatchTiles>& residual) {
     const Lane lane = lane_offsets(fresh_lane_id());
     Operand patch[Enc0::kPatchTiles];
+    begin_saturation(residual.tile[0][0], residual.tile[0][1], residual.tile[1][0], residual.tile[1][1],
+                     residual.tile[2][0], residual.tile[2][1], residual.tile[3][0], residual.tile[3][1]);
+#pragma unroll
+    for (int tile = 0; tile < Enc0::kPatchTiles; ++tile)
+#pragma unroll
+        for (int u = 0; u < 2; ++u) patch[tile].half[u] = requantise_stored<kSafe>(residual.tile[tile][u]);
+    end_saturation(patch[0], patch[1], patch[2], patch[3]);
 #pragma unroll
     for (int tile = 0; tile < Enc0::kPatchTiles; ++tile) {
-#pragma unroll
-        for (int u = 0; u < 2; ++u) patch[tile].half[u] = requantise_stored(residual.tile[tile][u]);
         const uint32_t token = tile_token(lane.r, tile);
         const int32_t x = (int32_t)x0 + (int32_t)(token & 7), y = (int32_t)y0 + (int32_t)(token >> 3);
         if ((uint32_t)x < ex && (uint32_t)y < ey) store_token(arena, ex * (uint32_t)y + (uint32_t)x, patch[tile], lane);
@@ -145,19 +183,22 @@ ZRR_DEVICE void swin_enc0(const uint32_t (&a)[24], gptr w, gptr arena, gptr plan
 #pragma clang loop unroll(disable)
     for (int i = 0; i < Enc0::kHeads; ++i) {
         const Lane lane = local_offsets(start);
-        const WeightBlock keys = load_weights(base + Enc0::kKeyWeights, lane);
-        const WeightBlock values = load_weights(base + Enc0::kValueWeights, lane);
-        const bool calm = calm_tokens && none(two_or_more(keys, values));
+        WeightBlock keys = load_weights(base + Enc0::kKeyWeights, lane);
+        WeightBlock values = load_weights(base + Enc0::kValueWeights, lane);
+        const bool calm = !kSaturating && calm_tokens && none(two_or_more(keys, values));
         Head<Enc0::kTiles> head;
-        if (calm)
+        if (calm) {
             project_head<Requantise::in_range>(head, tokens, keys, values);
-        else
-            project_head<Requantise::propagate>(head, tokens, keys, values);
+        } else {
+            begin_saturation(keys, values);
+            project_head<kSafe>(head, tokens, keys, values);
+            end_saturation(head);
+        }
         Operand attended[Enc0::kPatchTiles];
 #pragma unroll
         for (int pair = 0; pair < Enc0::kPatchTiles / 2; ++pair) {
             Operand out[2];
-            attend_pair(head, base + Enc0::kBias, pair, calm, local_offsets(start), out);
+            attend_pair<kSaturating>(head, base + Enc0::kBias, pair, calm, local_offsets(start), out);
             attended[2 * pair] = out[0];
             attended[2 * pair + 1] = out[1];
         }

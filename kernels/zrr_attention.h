@@ -15,6 +15,15 @@ struct Head {
     Operand value[kTiles / 2][2];
 };
 
+template <int kTiles>
+ZRR_DEVICE void hold(Head<kTiles>& head) {
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+        hold(head.key[i]);
+        hold(head.value[i >> 1][i & 1]);
+    }
+}
+
 // Keys: tokens x weights, requantised. Values with the roles swapped (tokens on A): lane = channel, VGPR = token slot.
 template <Requantise kMode, int kTiles>
 ZRR_DEVICE void project_head(Head<kTiles>& head, const Operand (&tokens)[kTiles], const WeightBlock& key_weights,
@@ -67,9 +76,17 @@ ZRR_DEVICE ScoreBias load_bias(gptr table, int pair, int step, const Lane& lane)
     return bias;
 }
 
+template <Requantise kMode>
+ZRR_DEVICE void requantise_attended(const float8 (&acc)[2][2], Operand (&out)[2]) {
+#pragma unroll
+    for (int u = 0; u < 2; ++u)
+#pragma unroll
+        for (int c = 0; c < 2; ++c) out[u].half[c] = requantise_tile<kMode>(acc[u][c]);
+}
+
 // Attention of query tiles 2 * pair and 2 * pair + 1 over all keys; out[u] is the next projection's operand. `calm`
 // (uniform): the values are bounded so that P.V needs no clamp.
-template <int kTiles>
+template <bool kSaturating = false, int kTiles>
 ZRR_DEVICE void attend_pair(const Head<kTiles>& head, gptr table, int pair, bool calm, const Lane& lane,
                             Operand (&out)[2]) {
     constexpr int kSteps = kTiles / 2;
@@ -123,12 +140,18 @@ ZRR_DEVICE void attend_pair(const Head<kTiles>& head, gptr table, int pair, bool
             }
         }
     }
-    if (calm) {
+    if constexpr (kSaturating) {
+        set_saturation<true>();
 #pragma unroll
-        for (int i = 0; i < 4; ++i) out[i >> 1].half[i & 1] = requantise_tile<Requantise::in_range>(acc[i >> 1][i & 1]);
+        for (int i = 0; i < 4; ++i) hold(acc[i >> 1][i & 1]);
+        requantise_attended<Requantise::saturating>(acc, out);
+        hold(out[0]);
+        hold(out[1]);
+        set_saturation<false>();
+    } else if (calm) {
+        requantise_attended<Requantise::in_range>(acc, out);
     } else {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) out[i >> 1].half[i & 1] = requantise_tile<Requantise::propagate>(acc[i >> 1][i & 1]);
+        requantise_attended<Requantise::propagate>(acc, out);
     }
 }
 

@@ -140,18 +140,16 @@ ZRR_DEVICE float8 round_wide(float8 acc) {
 
 // ---- requantisation --------------------------------------------------------------------------------------
 
-// Accumulator tile straight to operand bytes. In range: |acc| < 464 is proved; relu as in cvt.rn.satfinite.relu.
+// Accumulator tile straight to operand bytes; relu as in cvt.rn.satfinite.relu (a NaN stays one).
 template <Requantise kMode, bool kRelu = false>
 ZRR_DEVICE kop requantise_tile(float8 acc) {
     static_assert(kMode != Requantise::exact, "from f32 every NaN gives 0xff");
-    static_assert(!kRelu || kMode != Requantise::in_range, "relu comes with the clamp");
     float8 x = round_in_f32(acc);
-    if constexpr (kMode != Requantise::in_range) {
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            x[i] = __builtin_elementwise_maximum(x[i], kRelu ? 0.0f : -448.0f);
-            x[i] = __builtin_elementwise_minimum(x[i], 448.0f);
-        }
+    for (int i = 0; i < 8; ++i) {
+        if constexpr (kRelu) x[i] = __builtin_elementwise_maximum(x[i], 0.0f);
+        if constexpr (!kRelu && kMode == Requantise::propagate) x[i] = __builtin_elementwise_maximum(x[i], -448.0f);
+        if constexpr (kMode == Requantise::propagate) x[i] = __builtin_elementwise_minimum(x[i], 448.0f);
     }
     return {{convert_e4m3(x[0], x[1], x[2], x[3]), convert_e4m3(x[4], x[5], x[6], x[7])}};
 }
@@ -162,11 +160,28 @@ ZRR_DEVICE kop requantise_pairs(const Pairs& tile) {
 }
 
 // Operand bytes that are also stored: x holds f16 values, any of them.
+template <Requantise kMode>
 ZRR_DEVICE kop requantise_stored(float8 x) {
+    static_assert(kMode == Requantise::propagate || kMode == Requantise::saturating, "the range is not proved");
+    if constexpr (kMode == Requantise::propagate) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i)
-        x[i] = __builtin_elementwise_minimum(__builtin_elementwise_maximum(x[i], -448.0f), 448.0f);
+        for (int i = 0; i < 8; ++i)
+            x[i] = __builtin_elementwise_minimum(__builtin_elementwise_maximum(x[i], -448.0f), 448.0f);
+    }
     return {{convert_e4m3_positive_nan(x[0], x[1], x[2], x[3]), convert_e4m3_positive_nan(x[4], x[5], x[6], x[7])}};
+}
+
+// hold() for saturation scopes.
+ZRR_DEVICE void hold(float8& acc) { asm volatile("" : "+v"(acc)); }
+ZRR_DEVICE void hold(WeightBlock& weights) {  // every product takes part of it
+    hold(weights.tile[0].half[0].word[0]);
+    hold(weights.tile[1].half[0].word[0]);
+}
+ZRR_DEVICE void hold(Operand& operand) {
+#pragma unroll
+    for (int w = 0; w < 2; ++w)
+#pragma unroll
+        for (int d = 0; d < 2; ++d) hold(operand.half[w].word[d]);
 }
 
 // ---- range proofs ----------------------------------------------------------------------------------------

@@ -83,15 +83,25 @@ ZRR_DEVICE float8 widen(Pairs tile) {
 enum class Requantise {
     exact,       // cvt.rn.satfinite.e4m3x2.f16x2 for every input; a NaN keeps its sign
     propagate,   // the same, but every NaN gives 0xff: for values that only a WMMA reads
-    in_range,    // |x| < 464 and never NaN, as proved by the caller: no clamp
+    in_range,    // |x| < 464, as proved by the caller: no clamp; a NaN gives 0xff
+    saturating,  // like propagate, by MODE.FP16_OVFL, which the caller holds around the conversions
 };
+
+// MODE.FP16_OVFL: a conversion to FP8 (and any f16 result) that overflows gives the largest finite value. The mode
+// orders nothing by itself: what must be converted under it is passed through hold() after it is set and before it is
+// cleared, since volatile assembly keeps its order.
+template <bool kOn>
+ZRR_DEVICE void set_saturation() {
+    asm volatile("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), %0" ::"n"(kOn ? 1 : 0));
+}
+ZRR_DEVICE void hold(uint32_t& word) { asm volatile("" : "+v"(word)); }
 
 // Clamp of f16 pairs so that v_cvt_pk_fp8_f32 gives PTX's saturating result. The instruction encodes overflow
 // and infinity as NaN with the sign, and any NaN as 0xff, so magnitudes are cut to 448 and, where the sign of a
 // NaN matters, NaNs become infinities (integer minima: after the cut only NaNs lie beyond them).
 template <Requantise kMode>
 ZRR_DEVICE half2 clamp_e4m3(half2 x) {
-    if constexpr (kMode == Requantise::in_range) {
+    if constexpr (kMode == Requantise::in_range || kMode == Requantise::saturating) {
         return x;
     } else {
         x = __builtin_elementwise_maximum(x, splat(-448.0f));

@@ -74,13 +74,15 @@ def workload(kind: WorkloadKind, seed: int = 3) -> tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body of `kernels/`: its file and function."""
+    """A body of `kernels/`: its file, its function and the macros that select a variant."""
 
     source: str
     function: str
+    defines: tuple[tuple[str, str], ...] = ()
 
 
 DIRECT = Body("swin_enc0.hip", "zrr_swin_enc0")
+SATURATING = Body("swin_enc0.hip", "zrr_swin_enc0", (("ZRR_SATURATING", "1"),))
 STAGED = Body("swin_enc0_staged.hip", "zrr_swin_enc0_staged")
 LENT_BYTES = 3200
 
@@ -91,7 +93,7 @@ def compile_body(
     """The kernel `probe` around a body of `kernels/` (or of a patched copy). The body is lent the bytes of shared
     memory from `lds_offset` on."""
     text = KERNEL.format(source=body.source, body=body.function, lds_bytes=lds_bytes, lds_offset=lds_offset)
-    return toolchain.compile_hip_kernel(text, includes=[kernels or resource_dir("kernels")])
+    return toolchain.compile_hip_kernel(text, includes=[kernels or resource_dir("kernels")], defines=dict(body.defines))
 
 
 def run(compiled: toolchain.Compiled, image: np.ndarray, codes: np.ndarray, model: str) -> tuple[Result, Stats]:

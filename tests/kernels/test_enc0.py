@@ -58,6 +58,15 @@ def test_staged_is_byte_identical(staged: Compiled, kind: WorkloadKind, model: s
     assert stats.by_class["wmma"] == 536
 
 
+def test_saturating_mode_gives_the_same_bytes() -> None:
+    """As the emulator models MODE.FP16_OVFL; the mode is off again at the end, or the results would show it."""
+    compiled = enc0.compile_body(enc0.SATURATING)
+    assert compiled.assembly.count("s_setreg") >= 2
+    for kind in (WorkloadKind.RANDOM, WorkloadKind.SATURATING):
+        image, codes = enc0.workload(kind)
+        assert same(enc0.run(compiled, image, codes, "exact")[0], enc0.expected(image, codes, "exact"))
+
+
 @pytest.mark.parametrize("body", [enc0.DIRECT, enc0.STAGED], ids=lambda body: body.function)
 def test_shared_memory_stays_in_the_lent_bytes(body: enc0.Body, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every LDS access lies in the first 3072 of the 3200 lent bytes, and only what was written is read."""
