@@ -21,7 +21,10 @@ ALLOWED: dict[str, set[str]] = {
     "lower": {"ptx", "toolchain"},
     "runtime": {"lower", "emulate", "rewrite", "analysis", "numerics", "ptx", "image", "toolchain"},
     "hook": {"rewrite", "image", "toolchain"},
+    # Not in runtime, whose emulators would have to be loaded first.
+    "inspection": {"rewrite", "ptx", "image"},
     "cli": {
+        "inspection",
         "runtime",
         "lower",
         "emulate",

@@ -51,7 +51,7 @@ def _print_json(value: object) -> None:
 @_JSON
 def inspect(file: Path, chosen: str | None, as_json: bool) -> None:
     """Phases, contract and cuts of the kernels in FILE: PTX, fatbin, cubin, ELF, PE, or a directory of them."""
-    from zluda_rr.runtime import inspect_file
+    from zluda_rr.inspection import inspect_file
 
     report = inspect_file(file, chosen, as_json=as_json)
     click.echo(report, nl=False) if isinstance(report, str) else _print_json(report)

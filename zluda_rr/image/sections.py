@@ -3,9 +3,6 @@
 import io
 from dataclasses import dataclass
 
-import pefile
-from elftools.elf.elffile import ELFFile
-
 from zluda_rr.image.model import Container, one_line
 
 # e_machine of NVIDIA's machine code (elf.h: EM_CUDA); e_machine is the u16 at offset 18 of any ELF file.
@@ -51,6 +48,8 @@ def sections_of(data: bytes, container: Container) -> tuple[Section, ...]:
 
 
 def _elf_sections(data: bytes) -> list[Section]:
+    from elftools.elf.elffile import ELFFile
+
     elf = ELFFile(io.BytesIO(data))
     if elf.num_sections() > _MAX_SECTIONS:
         return []
@@ -62,6 +61,8 @@ def _elf_sections(data: bytes) -> list[Section]:
 
 
 def _pe_sections(data: bytes) -> list[Section]:
+    import pefile
+
     pe = pefile.PE(data=data, fast_load=True)
     try:
         return [

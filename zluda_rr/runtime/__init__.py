@@ -5,7 +5,6 @@ from zluda_rr.runtime.compare import Difference, compare_outputs
 from zluda_rr.runtime.demo import run_demo
 from zluda_rr.runtime.device import Device, EmulatorDevice, Execution, OracleDevice, Program
 from zluda_rr.runtime.files import CompileReport, compile_file, rewrite_file
-from zluda_rr.runtime.inspection import inspect_file
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.report import bench_json, bench_text, verify_text
 from zluda_rr.runtime.stages import PhaseDifference, PhaseProbe, first_differing_phase, phase_probe
@@ -41,7 +40,6 @@ __all__ = [
     "compare_outputs",
     "compile_file",
     "first_differing_phase",
-    "inspect_file",
     "phase_probe",
     "rewrite_file",
     "run_demo",
