@@ -14,6 +14,7 @@ U8 = npt.NDArray[np.uint8]
 FORMAT_HALF = 0x10  # CU_AD_FORMAT_HALF
 SURFACE_LDST = 0x02  # CUDA_ARRAY3D_SURFACE_LDST
 HOST, ARRAY = 1, 3  # CUmemorytype
+CLAMP = 1  # CU_TR_ADDRESS_MODE_CLAMP; filter mode 0 is the nearest texel
 TEXEL_BYTES = 8  # four f16
 
 
@@ -41,6 +42,21 @@ class ResourceDescriptor(c.Structure):
     ]
 
 
+class TextureDescriptor(c.Structure):
+    """CUDA_TEXTURE_DESC; flags 0: coordinates in texels, values as the format has them."""
+
+    _fields_ = [
+        ("address_mode", c.c_int * 3),
+        ("filter_mode", c.c_int),
+        ("flags", c.c_uint),
+        ("max_anisotropy", c.c_uint),
+        ("mipmap_filter_mode", c.c_int),
+        ("mipmap_levels", c.c_float * 3),  # bias, lowest, highest
+        ("border_color", c.c_float * 4),
+        ("reserved", c.c_int * 12),
+    ]
+
+
 class Copy2D(c.Structure):
     """CUDA_MEMCPY2D."""
 
@@ -65,7 +81,7 @@ class CudaError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """A two-dimensional array of half4 texels bound to a surface handle."""
+    """A two-dimensional array of half4 texels bound to a surface or texture handle."""
 
     handle: int
     array: int
@@ -120,8 +136,23 @@ class Gpu:
 
     def surface(self, texels: U8) -> Surface:
         """A surface holding texels u8 [height, width, 8]."""
+        handle = c.c_uint64()
+        resource = self._array(texels)
+        self._call("cuSurfObjectCreate", c.byref(handle), c.byref(resource))
+        return Surface(handle.value, resource.array, texels.shape[1], texels.shape[0])
+
+    def texture(self, texels: U8) -> Surface:
+        """A texture of texels u8 [height, width, 8]: nearest texel, coordinates clamped to the edge."""
+        handle = c.c_uint64()
+        resource = self._array(texels)
+        sampling = TextureDescriptor(address_mode=(CLAMP, CLAMP, CLAMP))
+        self._call("cuTexObjectCreate", c.byref(handle), c.byref(resource), c.byref(sampling), None)
+        return Surface(handle.value, resource.array, texels.shape[1], texels.shape[0])
+
+    def _array(self, texels: U8) -> ResourceDescriptor:
+        """An array with a copy of `texels`."""
         height, width = texels.shape[:2]
-        array, handle = c.c_void_p(), c.c_uint64()
+        array = c.c_void_p()
         shape = ArrayDescriptor(width, height, 0, FORMAT_HALF, 4, SURFACE_LDST)
         self._call("cuArray3DCreate_v2", c.byref(array), c.byref(shape))
         assert array.value is not None
@@ -129,9 +160,7 @@ class Gpu:
         to_array = Copy2D(src_type=HOST, src_host=host.ctypes.data, src_pitch=width * TEXEL_BYTES, dst_type=ARRAY)
         to_array.dst_array, to_array.width_bytes, to_array.height = array.value, width * TEXEL_BYTES, height
         self._call("cuMemcpy2D_v2", c.byref(to_array))
-        resource = ResourceDescriptor(type=0, array=array.value, flags=0)
-        self._call("cuSurfObjectCreate", c.byref(handle), c.byref(resource))
-        return Surface(handle.value, array.value, width, height)
+        return ResourceDescriptor(type=0, array=array.value, flags=0)
 
     def read_surface(self, surface: Surface) -> U8:
         """Texels u8 [height, width, 8]."""

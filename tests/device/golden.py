@@ -16,26 +16,38 @@ import numpy.typing as npt
 from tests.corpus.build import read_module
 from tests.corpus.compilers import nvcc_13_0
 
-from .inputs import CASES, Case, texels, weight_image
-from .run_enc0 import POISON, SURFACES
+from .inputs import CASES, Case
+from .layer import ENC0, LAYERS, POISON, Layer
 
 U8 = npt.NDArray[np.uint8]
 HERE = Path(__file__).parent / "golden"
-DATA, RECORD = HERE / "enc0.npz", HERE / "enc0.toml"
-OUTPUTS = ("arena", "merged", *SURFACES)
-EXACT = ("arena", "merged")  # byte for byte; the surfaces contain ex2 and div.approx (rr-details.md 55)
 SURFACE_TOLERANCE = 1e-3  # largest share of half words that may differ
 
 
-def load(case: Case) -> dict[str, U8]:
+def data_file(layer: Layer) -> Path:
+    """The outputs."""
+    return HERE / f"{layer.name}.npz"
+
+
+def record_file(layer: Layer) -> Path:
+    """Versions and digests."""
+    return HERE / f"{layer.name}.toml"
+
+
+def names(layer: Layer) -> tuple[str, ...]:
+    """The outputs of a layer."""
+    return (*layer.exact, *layer.surfaces)
+
+
+def load(case: Case, layer: Layer = ENC0) -> dict[str, U8]:
     """Outputs of one case as the GPU left them; bytes that no block wrote are POISON."""
-    with np.load(DATA) as data:
-        return {name: data[f"{case.name}/{name}"] for name in OUTPUTS}
+    with np.load(data_file(layer)) as data:
+        return {name: data[f"{case.name}/{name}"] for name in names(layer)}
 
 
-def record() -> dict[str, Any]:
+def record(layer: Layer = ENC0) -> dict[str, Any]:
     """Versions, digests and modules of the run."""
-    return tomllib.loads(RECORD.read_text())
+    return tomllib.loads(record_file(layer).read_text())
 
 
 def digest(array: npt.NDArray[Any]) -> str:
@@ -43,9 +55,11 @@ def digest(array: npt.NDArray[Any]) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
-def input_digest(case: Case) -> str:
-    """sha256 of the weight image followed by the texels."""
-    return hashlib.sha256(weight_image(case).tobytes() + texels(case).tobytes()).hexdigest()
+def input_digest(case: Case, layer: Layer = ENC0) -> str:
+    """sha256 of the input buffers by parameter offset, followed by the texels."""
+    buffers = [make(case).tobytes() for _, make in sorted(layer.buffers.items())]
+    images = [pixels.tobytes() for _, pixels in sorted(layer.texels(case).items())]
+    return hashlib.sha256(b"".join(buffers + images)).hexdigest()
 
 
 def differing_halves(got: U8, expected: U8) -> int:
@@ -54,21 +68,21 @@ def differing_halves(got: U8, expected: U8) -> int:
     return int(((a.view(np.uint16) != b.view(np.uint16)) & ~(np.isnan(a) & np.isnan(b))).sum())
 
 
-def check(case: Case, outputs: Mapping[str, U8]) -> None:
+def check(case: Case, outputs: Mapping[str, U8], layer: Layer = ENC0) -> None:
     """Assert that `outputs` (filled with POISON before the run) are what the GPU gave."""
-    expected = load(case)
-    for name in EXACT:
+    expected = load(case, layer)
+    for name in layer.exact:
         differ = int((outputs[name] != expected[name]).sum())
         assert differ == 0, f"{case.name}: {differ} of {expected[name].size} bytes of {name} differ from the H200"
-    halves = sum(expected[name].size // 2 for name in SURFACES)
-    differ = sum(differing_halves(outputs[name], expected[name]) for name in SURFACES)
+    halves = sum(expected[name].size // 2 for name in layer.surfaces)
+    differ = sum(differing_halves(outputs[name], expected[name]) for name in layer.surfaces)
     assert differ <= SURFACE_TOLERANCE * halves, f"{case.name}: {differ} of {halves} surface half words differ"
 
 
-def _toml(report: dict[str, Any], data: Mapping[str, U8]) -> str:
+def _toml(report: dict[str, Any], data: Mapping[str, U8], layer: Layer) -> str:
     ptx = hashlib.sha256(read_module(report["cubins"][0]).encode()).hexdigest()
     lines = [
-        "# A run of tests/device/run_enc0.py on a real GPU; written by `python -m tests.device.golden`.",
+        "# A run of tests/device/run.py on a real GPU; written by `python -m tests.device.golden`.",
         f"poison = {POISON}  # what outputs held before the launch",
         f'ptx_sha256 = "{ptx}"',
         f'ptxas = "{nvcc_13_0().versions()["nvidia-cuda-nvcc"]}"',
@@ -80,20 +94,21 @@ def _toml(report: dict[str, Any], data: Mapping[str, U8]) -> str:
     ]
     for case in CASES:
         blocks = case.grid[0] * case.grid[1]
-        lines += ["", f'[cases."{case.name}"]', f"blocks = {blocks}", f'inputs = "{input_digest(case)}"']
-        lines += [f'{name} = "{digest(data[f"{case.name}/{name}"])}"' for name in OUTPUTS]
+        lines += ["", f'[cases."{case.name}"]', f"blocks = {blocks}", f'inputs = "{input_digest(case, layer)}"']
+        lines += [f'{name} = "{digest(data[f"{case.name}/{name}"])}"' for name in names(layer)]
     return "\n".join(lines) + "\n"
 
 
 def store(run: Path) -> None:
-    """Copy a run's outputs here; refuses one whose modules disagreed."""
-    report = json.loads((run / "run.json").read_text())
-    if report["bytes_differing_from_first"]:
-        raise SystemExit(f"modules disagree: {report['bytes_differing_from_first']}")
+    """Copy a run's outputs here, layer by layer; refuses a layer whose modules disagreed."""
     HERE.mkdir(exist_ok=True)
-    DATA.write_bytes((run / "golden.npz").read_bytes())
-    with np.load(DATA) as data:
-        RECORD.write_text(_toml(report, data))
+    for layer in (layer for layer in LAYERS.values() if (run / f"{layer.name}.json").is_file()):
+        report = json.loads((run / f"{layer.name}.json").read_text())
+        if report["bytes_differing_from_first"]:
+            raise SystemExit(f"modules disagree: {report['bytes_differing_from_first']}")
+        data_file(layer).write_bytes((run / f"{layer.name}.npz").read_bytes())
+        with np.load(data_file(layer)) as data:
+            record_file(layer).write_text(_toml(report, data, layer))
 
 
 if __name__ == "__main__":

@@ -103,11 +103,12 @@ class Stream:
         return total * scale
 
 
-def _stream(case: Case) -> Stream:
+def stream_of(case: Case) -> Stream:
+    """The case's own random stream."""
     return Stream(zlib.crc32(case.name.encode()))
 
 
-def _codes(values: F64) -> U8:
+def codes(values: F64) -> U8:
     """e4m3 codes of |v| < 448, truncated: exactness does not matter here, only range."""
     mantissa, exponent = np.frexp(np.abs(values))  # 0.5 <= mantissa < 1
     normal = (exponent + 6) * 8 + np.floor(mantissa * 16).astype(np.int64) - 8
@@ -115,7 +116,8 @@ def _codes(values: F64) -> U8:
     return (np.minimum(code, 126) | np.where(values < 0, 128, 0)).astype(np.uint8)
 
 
-def _matrix(stream: Stream, kind: str, nbytes: int) -> U8:
+def matrix(stream: Stream, kind: str, nbytes: int) -> U8:
+    """e4m3 weights of a case's kind."""
     if kind == "wide":
         # Codes of magnitude below 1: exponent field up to 6, every mantissa.
         words = stream.words(nbytes)
@@ -127,28 +129,29 @@ def _matrix(stream: Stream, kind: str, nbytes: int) -> U8:
         large = stream.normal(0.6, (lane.shape[0], 2, 1, 1, 2))
         signs = np.array([[1.0, -1.0], [-1.0, 1.0]])[None, None, :, :, None]
         values = np.where(stream.uniform(lane.shape) < 0.2, lane / 16, large * signs).reshape(nbytes)
-    return _codes(values)
+    return codes(values)
 
 
-def _halves(values: F64) -> U8:
+def halves(values: F64) -> U8:
+    """f16 bytes."""
     return values.astype(np.float16).view(np.uint8)
 
 
 def weight_image(case: Case) -> U8:
     """The 54,560 bytes of a case."""
-    stream = _stream(case)
+    stream = stream_of(case)
     image = (stream.words(IMAGE_BYTES) >> np.uint64(56)).astype(np.uint8)
-    image[:256] = _halves(stream.normal(2.5, (128,)))
+    image[:256] = halves(stream.normal(2.5, (128,)))
     for offset, nbytes in (*((b, 1024) for b in BLOCKS_32), (45696, 8192), (54016, 512)):
-        image[offset : offset + nbytes] = _matrix(stream, case.kind, nbytes)
+        image[offset : offset + nbytes] = matrix(stream, case.kind, nbytes)
     for offset, columns in VECTORS.items():
         vector = stream.normal(1.0 if columns == 16 else 0.3, (columns,))
         vector[3:5] = 6e-8, -0.0
-        image[offset : offset + 2 * columns] = _halves(vector)
+        image[offset : offset + 2 * columns] = halves(vector)
     for offset in GAINS:
-        image[offset : offset + 64] = _halves(2.0 + stream.normal(1.0, (32,)))
+        image[offset : offset + 64] = halves(2.0 + stream.normal(1.0, (32,)))
     for offset in SCORE_BIAS:
-        image[offset : offset + 12288] = _halves(stream.normal(12.0, (6144,)))
+        image[offset : offset + 12288] = halves(stream.normal(12.0, (6144,)))
     if case.kind == "hostile":
         for offset, bits in HOSTILE_HALVES.items():
             image[offset : offset + 2] = bits & 0xFF, bits >> 8
@@ -159,7 +162,7 @@ def weight_image(case: Case) -> U8:
 
 def texels(case: Case) -> F16:
     """Input texels f16 [ey, ex, 4]."""
-    stream = _stream(case)
+    stream = stream_of(case)
     shape = (case.ey, case.ex, 4)
     values = stream.normal(1.0, shape).astype(np.float16)
     values[stream.uniform(shape) < 0.03] = np.float16(-0.0)

@@ -6,21 +6,24 @@ import pytest
 
 from .cubins import build_cubin
 from .driver import CudaError, Gpu
-from .golden import OUTPUTS, load, record
+from .golden import load, names, record
 from .inputs import CASES
-from .run_enc0 import launch
+from .layer import LAYERS
+from .run import launch
 
 
 @pytest.mark.device
-def test_a_fresh_run_gives_the_stored_bytes(tmp_path):
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_fresh_run_gives_the_stored_bytes(name, tmp_path):
+    layer = LAYERS[name]
     try:
         gpu = Gpu()
     except (OSError, CudaError) as problem:
         pytest.skip(f"no CUDA device: {problem}")
-    if gpu.describe()["device"] != record()["versions"]["device"]:
+    if gpu.describe()["device"] != record(layer)["versions"]["device"]:
         pytest.skip(f"the golden run is not from {gpu.describe()['device']}")
-    build_cubin("enc0", tmp_path / "enc0.cubin")
-    image = (tmp_path / "enc0.cubin").read_bytes()
+    build_cubin(name, tmp_path / "module.cubin")
+    image = (tmp_path / "module.cubin").read_bytes()
     for case in CASES:
-        outputs, expected = launch(gpu, image, case), load(case)
-        assert [n for n in OUTPUTS if (outputs[n] != expected[n]).any()] == [], case.name
+        outputs, expected = launch(gpu, image, layer, case), load(case, layer)
+        assert [n for n in names(layer) if (outputs[n] != expected[n]).any()] == [], case.name

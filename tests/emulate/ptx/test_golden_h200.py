@@ -8,10 +8,10 @@ import pytest
 from tests.corpus.build import VARIANTS, read_module
 from tests.corpus.model_enc0 import Inputs, run
 from tests.corpus.model_formats import ACCUMULATE
-from tests.device.golden import OUTPUTS, SURFACES, check, differing_halves
+from tests.device.golden import check, differing_halves, names
 from tests.device.inputs import CASES, Case, texels, weight_image
+from tests.device.layer import ENC0, ENC1, POISON
 from tests.device.oracle import launch
-from tests.device.run_enc0 import ENTRY, POISON
 from tests.emulate.ptx.tiles import final_tiles
 from zluda_rr.ptx import Body, linearise, parse
 
@@ -20,7 +20,7 @@ SMALL = next(c for c in CASES if c.kind == "cancel")
 
 def body_of(name: str) -> Body:
     module = parse(read_module(name), filename=name)
-    function = module.function(ENTRY)
+    function = module.function(f"cuda_dldn_engine_swin_{name.split('-')[0]}_kernel")
     assert function is not None
     return linearise(function, module)
 
@@ -53,13 +53,19 @@ def test_oracle_equals_the_gpu(enc0, case):
     check(case, outputs)
 
 
+@pytest.mark.parametrize("case", CASES[1:], ids=lambda c: c.name)
+def test_oracle_equals_the_gpu_on_enc1(case):
+    outputs, _ = launch(body_of("enc1"), case, "sm90", layer=ENC1)
+    check(case, outputs, ENC1)
+
+
 @pytest.mark.parametrize("model", ACCUMULATE)
 def test_oracle_equals_the_numpy_model(enc0, model):
     outputs, _ = launch(enc0, SMALL, model)
     expected = model_of(SMALL, model)
-    for name in OUTPUTS:
+    for name in names(ENC0):
         want = np.ascontiguousarray(getattr(expected, name)).view(np.uint8)
-        if name in SURFACES:
+        if name in ENC0.surfaces:
             assert differing_halves(outputs[name], want) == 0, name
         else:
             assert np.array_equal(outputs[name], want), name
