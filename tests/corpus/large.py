@@ -1,7 +1,7 @@
 """Large modules for the front-end benchmark: `python -m tests.corpus.large [LINES ...]` compiles them below `.corpus/`.
 
-They are real nvcc 13.0 output of `cuda/large.cu`, one kernel whose number of unrolled branches decides the size. They are
-not committed: 125,000 lines are 2.8 MB and take nvcc about ten seconds, 250,000 lines half a minute.
+They are real nvcc 13.0 output of `cuda/large.cu`, one kernel whose number of unrolled branches decides the size.
+They are not committed: 125,000 lines are 2.8 MB and take nvcc about ten seconds, 250,000 lines half a minute.
 """
 
 from __future__ import annotations

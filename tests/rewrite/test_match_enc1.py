@@ -10,6 +10,15 @@ from zluda_rr.image import read_ptx
 from zluda_rr.ptx import parse
 from zluda_rr.rewrite import LayerContract, inspect_json, load_contract, match_entry
 
+# Seed 001 section 2.1: mma, k steps, M, N, K.
+_PROJECTION, _SCORES, _VALUES = (24, 1, 96, 32, 32), (48, 1, 64, 96, 32), (48, 3, 64, 32, 96)
+_UP, _DOWN = (32, 2, 64, 32, 64), (32, 1, 64, 64, 32)
+SHAPES = [
+    *([_PROJECTION] * 4 + [_SCORES, _VALUES, _DOWN]) * 2,
+    *[_UP, _DOWN] * 8,
+    (96, 8, 16, 96, 256),
+    (16, 2, 64, 16, 64),
+]
 MODULES = ("enc1", "enc1-reordered", "enc1-parambase", "enc1-nvcc13.5", "enc1-nvrtc12.9")
 
 
@@ -25,6 +34,21 @@ def test_all_32_phases_equal_the_contract(name: str, enc1: LayerContract) -> Non
     assert match.equal
     assert (match.weights.first, match.weights.end, match.weights.unresolved) == (0, 96480, ())
     assert enc1.mma == len(match.kernel.mmas) == 1072
+
+
+def test_phases_without_weights(enc1: LayerContract) -> None:
+    """Seed 001 section 2.3: 6 and 13 read none, 5 and 12 only their score bias."""
+    (entry,) = inspect_json(read_ptx(corpus("enc1")))["entries"]
+    spans = {row["index"]: row["weight_bytes"] for row in entry["phases"]}
+    without_b = [index for index, read in spans.items() if not any(span["operand"] == "B" for span in read)]
+    assert without_b == [5, 6, 12, 13]
+    assert spans[6] == spans[13] == []
+    assert [(s["operand"], s["first"], s["end"]) for s in spans[5] + spans[12]] == [
+        ("C", 4224, 16512),
+        ("C", 22656, 34944),
+    ]
+    shapes = [(row["mma"], row["k_steps"], row["M"], row["N"], row["K"]) for row in entry["phases"]]
+    assert shapes == SHAPES
 
 
 def test_weight_regions_tile_the_image(enc1: LayerContract) -> None:
