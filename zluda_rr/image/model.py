@@ -9,7 +9,7 @@ from typing import Any
 
 # Comments go first: they may hold any of the words looked for.
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_STARTS_AS_PTX = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*+\.version\s", re.DOTALL)
+_STARTS_AS_PTX = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*+\.version\s+\d+\.\d", re.DOTALL)
 _VERSION = re.compile(r"\.version\s+(\d+\.\d+)")
 _TARGET = re.compile(r"\.target\s+(\w+)")
 _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)")
