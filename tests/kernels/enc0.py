@@ -87,6 +87,21 @@ STAGED = Body("swin_enc0_staged.hip", "zrr_swin_enc0_staged")
 LENT_BYTES = 3200
 
 
+def workload_at_the_bounds(part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Weights as large as the range proofs of zrr_direct.h allow, with few signs, so that sums come near the bounds:
+    of the heads (then the residual is too large for the branches' proof) or of the MLP branches."""
+    image, codes = workload(WorkloadKind.RANDOM, seed=5)
+    rng = np.random.default_rng(5)
+    heads = part == "heads"
+    matrices = (6336, 7360, 21696, 22720) if heads else [at for at, _ in MATRICES[8:16]]
+    columns = [(6272, 32.0)] if heads else [(37120, 16.0)] + [(at, 8.0) for at in (39296, 38208, 40384, 42496, 44608)]
+    for at in matrices:
+        image[at : at + 1024] = 0x3F | (rng.random(1024) < 0.1) << 7  # 1.875
+    for at, value in columns:
+        image[at : at + 64] = np.full(32, value, np.float16).view(np.uint8)
+    return image, codes
+
+
 def compile_body(
     body: Body = DIRECT, *, kernels: Path | None = None, lds_bytes: int = LENT_BYTES, lds_offset: int = 0
 ) -> toolchain.Compiled:

@@ -108,6 +108,17 @@ def test_bounded_weights_need_fewer_instructions(direct: Compiled) -> None:
     assert counts[WorkloadKind.RANDOM] + 500 < counts[WorkloadKind.CANCELLATION]
 
 
+@pytest.mark.parametrize("part", ["heads", "branches"])
+def test_bounds_hold_at_their_edge(direct: Compiled, part: str) -> None:
+    """Largest weights that still take the copies without clamps: nothing overflows a conversion."""
+    image, codes = enc0.workload_at_the_bounds(part)
+    result, stats = enc0.run(direct, image, codes, "exact")
+    assert same(result, enc0.expected(image, codes, "exact"))
+    plain = enc0.run(direct, *enc0.workload(WorkloadKind.RANDOM), "exact")[1]
+    extra = stats.instructions_per_wave - plain.instructions_per_wave
+    assert extra == 0 if part == "branches" else extra < 200
+
+
 def test_resources(direct: Compiled) -> None:
     resources = direct.resources("probe")
     assert resources.vgprs <= 192
