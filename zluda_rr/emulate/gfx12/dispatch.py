@@ -25,6 +25,7 @@ from zluda_rr.emulate.gfx12 import (
 )
 from zluda_rr.emulate.gfx12.inst import Inst
 from zluda_rr.emulate.gfx12.machine import EmulationError
+from zluda_rr.emulate.gfx12.opcodes import opcode_table
 from zluda_rr.emulate.gfx12.table import Build
 
 _FAMILIES = (
@@ -49,7 +50,11 @@ _FAMILIES = (
 
 @cache
 def operations() -> Mapping[str, Build]:
-    """Builders by mnemonic; ValueError where two families claim one."""
+    """Builders by mnemonic; ValueError where two families claim one.
+
+    Families list operations by regular rules; combinations that gfx1201 has no opcode for are left out.
+    """
+    real = {signature.mnemonic.replace("v_dual_", "v_") for signature in opcode_table().values()}
     table: dict[str, Build] = {}
     for family in _FAMILIES:
         fresh = family.operations()
@@ -57,7 +62,7 @@ def operations() -> Mapping[str, Build]:
         if twice:
             raise ValueError(f"two families execute {', '.join(sorted(twice))}")
         table |= fresh
-    return table
+    return {name: build for name, build in table.items() if name in real}
 
 
 def builder_of(table: Mapping[str, Build], inst: Inst) -> Build:

@@ -212,8 +212,8 @@ IGNORED = frozenset((
     "s_nop", "s_sleep", "s_clause", "s_delay_alu", "s_code_end", "s_sendmsg", "s_setprio", "s_wait_alu",
     "s_wait_bvhcnt", "s_wait_dscnt", "s_wait_event", "s_wait_expcnt", "s_wait_idle", "s_wait_kmcnt",
     "s_wait_loadcnt", "s_wait_loadcnt_dscnt", "s_wait_samplecnt", "s_wait_storecnt", "s_wait_storecnt_dscnt",
-    "s_waitcnt", "s_waitcnt_depctr", "s_ttracedata", "s_ttracedata_imm", "s_incperflevel", "s_decperflevel",
-    "s_set_inst_prefetch_distance", "v_nop", "v_pipeflush", "s_sleep_var",
+    "s_waitcnt", "s_ttracedata", "s_ttracedata_imm", "s_incperflevel", "s_decperflevel",
+    "v_nop", "v_pipeflush", "s_sleep_var",
 ))  # fmt: skip
 """Waits, hints and messages: nothing to do."""
 

@@ -39,8 +39,9 @@ def _nearest(x: Array) -> Array:
 
 
 def normalised(x: Array, dtype: type[Any]) -> Array:
-    """[-1, 1] or [0, 1] to the whole range of a 16-bit integer, to nearest even; NaN gives 0."""
-    return to_integer(np.asarray(x, dtype=np.float64) * np.iinfo(dtype).max, dtype, np.rint)
+    """[-1, 1] or [0, 1] to +-32767 or 65535, to nearest even; NaN gives 0."""
+    inside = np.clip(np.asarray(x, dtype=np.float64), -1, 1)
+    return to_integer(inside * np.iinfo(dtype).max, dtype, np.rint)
 
 
 def _pack(low: Array, high: Array) -> Array:
@@ -173,7 +174,6 @@ def _packs() -> dict[str, Build]:
 
     return {
         "v_cvt_pk_rtz_f16_f32": _pack_toward_zero,
-        "v_cvt_pkrtz_f16_f32": _pack_toward_zero,
         "v_pack_b32_f16": _pack_halves,
         "v_cvt_pk_i16_f32": per_lane("ff", "u", pair(np.int16, to_integer)),
         "v_cvt_pk_u16_f32": per_lane("ff", "u", pair(np.uint16, to_integer)),

@@ -296,8 +296,8 @@ def _carries() -> dict[str, Build]:
     ):
         table[f"v_{name}_co_u32"] = _carry_sum(operation, swapped=swapped, carries_in=False)
         table[f"v_{name}_co_ci_u32"] = _carry_sum(operation, swapped=swapped, carries_in=True)
-    table["v_mad_co_u64_u32"] = table["v_mad_u64_u32"] = _mad_wide("u")
-    table["v_mad_co_i64_i32"] = table["v_mad_i64_i32"] = _mad_wide("i")
+    table["v_mad_co_u64_u32"] = _mad_wide("u")
+    table["v_mad_co_i64_i32"] = _mad_wide("i")
     return table
 
 

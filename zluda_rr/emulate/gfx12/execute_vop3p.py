@@ -29,7 +29,7 @@ def halves(b: Binder, index: int, letter: str) -> Array:
     mods = b.inst.mods
     pair = b.packed(b.inst.src[index], letter, moved=index == 0)
     low = mods.get("op_sel", 0) >> index & 1
-    high = mods.get("op_sel_hi", 0) >> index & 1
+    high = mods.get("op_sel_hi", 7) >> index & 1  # the VOP2 form of v_pk_fmac_f16 has no selectors
     if (low, high) == (1, 0):
         pair = pair[..., ::-1]
     elif low == high:

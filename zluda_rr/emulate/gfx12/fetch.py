@@ -123,11 +123,6 @@ class Fetch:
     def _scalar_word(self, op: Operand) -> Array:
         if op.is_constant:
             return np.array(op.value & 0xFFFF_FFFF, dtype=np.uint32)
-        if op.kind is Kind.SPECIAL and op.index in (Special.VCCZ, Special.EXECZ):
-            source = self.machine.sgpr[Special.VCC_LO if op.index == Special.VCCZ else Special.EXEC_LO]
-            zero = self.work((self.machine.waves,), "u4")
-            self.prepare.append(lambda: np.copyto(zero, source == 0))
-            return zero
         if op.kind is Kind.SPECIAL and op.index in _APERTURES:
             return np.array(_APERTURES[Special(op.index)] >> 32, dtype=np.uint32)
         return np.asarray(self.machine.sgpr[self.row(op)])

@@ -12,7 +12,7 @@ _TRANSCENDENTAL = ("exp", "log", "rcp", "rsq", "sqrt", "sin", "cos")
 _BRANCHES = ("s_branch", "s_cbranch_", "s_setpc_", "s_swappc_", "s_call_", "s_endpgm")
 _WAITS = (
     "s_wait", "s_delay_alu", "s_nop", "s_sleep", "s_clause", "s_barrier_", "s_sendmsg", "global_inv", "global_wb",
-    "s_set_inst_prefetch", "s_setprio", "s_dcache_inv", "s_icache_inv", "s_prefetch",
+    "s_setprio", "s_dcache_inv", "s_icache_inv", "s_prefetch",
 )  # fmt: skip
 
 
