@@ -20,7 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "emulate": {"ptx", "numerics"},
     "lower": {"ptx", "toolchain"},
     "runtime": {"lower", "emulate", "rewrite", "analysis", "numerics", "ptx", "image", "toolchain"},
-    "hook": {"rewrite", "image", "toolchain"},
+    "hook": {"rewrite", "image", "toolchain", "ptx"},
     # Not in runtime, whose emulators would have to be loaded first.
     "inspection": {"rewrite", "ptx", "image"},
     "cli": {

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from zluda_rr.errors import UserError
+from zluda_rr.hook import register as register_hook
 
 
 class _Group(click.Group):
@@ -63,15 +64,34 @@ def inspect(file: Path, chosen: str | None, as_json: bool) -> None:
 @_MODULE
 @_LAYER
 @_CUT
+@click.option(
+    "--target",
+    type=click.Choice(["zluda", "nvptx"]),
+    default="zluda",
+    show_default=True,
+    help="nvptx: put the bodies into the module as PTX, for NVIDIA's own driver.",
+)
+@click.option("--no-contraction", is_flag=True, help="Forbid ptxas to fuse multiplications and additions.")
 @_JSON
-def rewrite(file: Path, output: Path, chosen: str | None, layer: str, cuts: tuple[str, ...], as_json: bool) -> None:
+def rewrite(
+    file: Path,
+    output: Path,
+    chosen: str | None,
+    layer: str,
+    cuts: tuple[str, ...],
+    target: str,
+    no_contraction: bool,
+    as_json: bool,
+) -> None:
     """Replace the cuts of a layer in FILE (PTX or a container) by calls of engine bodies, as PTX text.
 
     Refuses unless every obligation holds.
     """
+    from zluda_rr.hook import finishing
     from zluda_rr.runtime import rewrite_file
 
-    result = rewrite_file(file, output, layer, _cut_names(layer, cuts), chosen)
+    finish = finishing(target == "nvptx", no_contraction)
+    result = rewrite_file(file, output, layer, _cut_names(layer, cuts), chosen, finish)
     _print_json(result.json()) if as_json else click.echo(result.text(), nl=False)
 
 
@@ -162,3 +182,6 @@ def demo(quiet: bool) -> None:
 
     if not run_demo(Progress(quiet)):
         sys.exit(1)
+
+
+register_hook(main)

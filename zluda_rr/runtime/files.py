@@ -1,6 +1,7 @@
 """`rewrite` and `compile` on files: read, do, write the result whole or not at all."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,12 +35,17 @@ class CompileReport:
 
 
 def rewrite_file(
-    source: Path, output: Path, layer: str, cuts: tuple[str, ...], chosen: str | None = None
+    source: Path,
+    output: Path,
+    layer: str,
+    cuts: tuple[str, ...],
+    chosen: str | None = None,
+    finish: Callable[[str], str] = str,
 ) -> RewriteResult:
     """Rewrite a module of `source`, a text or a container, into the PTX text `output`.
 
-    `chosen` names the module where `source` holds several: its number or sha256. Raises UserError, and writes nothing,
-    when a cut is refused.
+    `chosen` names the module where `source` holds several: its number or sha256. `finish` is applied to the text
+    before it is written. Raises UserError, and writes nothing, when a cut is refused.
     """
     contract = load_contract(layer)
     image = read_single(source, chosen)
@@ -47,7 +53,7 @@ def rewrite_file(
     result = rewrite_module(module, contract, cuts or tuple(cut.name for cut in contract.cuts))
     if result.refused:
         raise UserError(f"{image.origin}: {result.refused}")
-    write_atomically(output, print_module(result.module).encode())
+    write_atomically(output, finish(print_module(result.module)).encode())
     return result
 
 

@@ -1,0 +1,101 @@
+"""Builds the C library, with the `ziglang` wheel's compiler where it is installed, else the system's `cc`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from zluda_rr.errors import UserError
+from zluda_rr.toolchain import cache_dir, content_key
+
+from .options import NATIVE
+
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+_FLAGS = ("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", *WARNINGS)
+# Old enough for the container that games run in (Steam Linux Runtime).
+_GLIBC = "2.17"
+REAL_LIBRARY = "libzluda_rr_real.so"
+"""The name under which the proxy needs the library it stands before, in its own folder."""
+
+
+class Library(StrEnum):
+    """The two ways to load the hook."""
+
+    PRELOAD = "libzluda_rr.so"
+    PROXY = "libcuda.so.1"
+
+
+def compiler() -> list[str]:
+    """The command of a C compiler. UserError where there is none."""
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "cc", "-target", f"{platform.machine()}-linux-gnu.{_GLIBC}"]
+    for name in ("cc", "gcc", "clang"):
+        if found := shutil.which(name):
+            return [found]
+    raise UserError("no C compiler for the hook library; install one with: pip install 'zluda-rr[build]'")
+
+
+def sources() -> tuple[Path, ...]:
+    """The C files, in a fixed order."""
+    return tuple(sorted(NATIVE.glob("*.c")))
+
+
+def link_flags(library: Library) -> list[str]:
+    """What a library is linked with, apart from the proxy's need of the real one."""
+    script = "libzluda_rr.map" if library is Library.PRELOAD else "libcuda.map"
+    flags = ["-shared", f"-Wl,--version-script={NATIVE / script}", f"-Wl,-soname,{library}", "-Wl,-z,now"]
+    return flags if library is Library.PRELOAD else [*flags, "-DZRR_PROXY"]
+
+
+def build(library: Library, output: Path, command: Sequence[str], extra: Sequence[str] = ()) -> None:
+    """Compile and link one library into `output`. UserError with the compiler's first error."""
+    with tempfile.TemporaryDirectory() as work:
+        needed: list[str] = []
+        if library is Library.PROXY:
+            stub = Path(work) / REAL_LIBRARY
+            empty = Path(work) / "empty.c"
+            empty.write_text("extern int zluda_rr_nothing;\n")
+            _run([*command, "-shared", "-fPIC", f"-Wl,-soname,{REAL_LIBRARY}", str(empty), "-o", str(stub)])
+            needed = ["-Wl,--no-as-needed", str(stub), "-Wl,-rpath,$ORIGIN"]
+        target = Path(work) / "library"
+        files = [str(path) for path in sources()]
+        _run([*command, *_FLAGS, *extra, *link_flags(library), *files, *needed, "-ldl", "-o", str(target)])
+        _publish(target, output)
+
+
+def _publish(built: Path, output: Path) -> None:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=output.parent)
+    os.close(handle)
+    shutil.copyfile(built, temporary)
+    os.chmod(temporary, 0o755)
+    os.replace(temporary, output)
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
+        raise UserError(f"hook library: {lines[0].strip() if lines else f'exit status {done.returncode}'}")
+
+
+def library_path(library: Library = Library.PRELOAD) -> Path:
+    """The built library: the one a wheel carries, else one in the cache, compiled at need."""
+    carried = Path(__file__).parent.parent / "_data" / "lib" / library
+    if carried.is_file():
+        return carried
+    command = compiler()
+    inputs = [path.read_bytes() for path in sorted(NATIVE.iterdir())]
+    key = content_key("hook", library, *command[1:], *_FLAGS, Path(__file__).read_bytes(), *inputs)
+    output = cache_dir() / "lib" / key[:16] / library
+    if not output.is_file():
+        build(library, output, command, ["-s"])
+    return output

@@ -1,0 +1,152 @@
+"""Click commands of the hook; `register` adds them to the program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from zluda_rr.errors import UserError
+
+if TYPE_CHECKING:
+    from .cache import Cache
+
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+_ZLUDA = click.option("--zluda", type=_FOLDER, required=True, help="Folder with ZLUDA's libcuda.so.1.")
+
+
+@click.command("hook-child", hidden=True)
+@click.argument("folder", type=_FOLDER)
+@click.argument("key")
+def hook_child(folder: Path, key: str) -> None:
+    """Serve one cache miss of the library."""
+    from .child import serve
+
+    serve(folder, key)
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def precompile(paths: tuple[Path, ...], quiet: bool) -> None:
+    """Rewrite the modules in PATHS (files or folders) ahead of the game."""
+    from .options import read_settings
+    from .precompile import candidates, fill
+    from .session import refresh_tool
+    from .tool import current_tool
+
+    settings = read_settings()
+    cache = refresh_tool(settings)
+    tool = current_tool(settings["tool"])
+    results = []
+    with click.progressbar(candidates(paths), label="precompile", file=sys.stderr, hidden=quiet) as bar:
+        for candidate in bar:
+            results.append((candidate.origin, fill(cache, candidate, settings, tool)))
+    for origin, entry in results:
+        click.echo(f"{origin}: {entry.kind.name.lower()}: {entry.note}")
+
+
+@click.group()
+def cache() -> None:
+    """The cache of rewritten modules."""
+
+
+@cache.command("list")
+def cache_list() -> None:
+    """Every module in the cache: size, what was replaced or why not."""
+    for path in _cache().entries():
+        entry = _cache().read(path.stem)
+        if entry is not None:
+            click.echo(f"{path.stem[:8]}  {path.stat().st_size:>9}  {entry.kind.name.lower():<9}  {entry.note}")
+
+
+@cache.command("clear")
+def cache_clear() -> None:
+    """Remove every module."""
+    click.echo(f"{_cache().clear()} modules removed")
+
+
+@cache.command("prune")
+@click.option("--keep", default=256, show_default=True, help="MiB to keep; the oldest go first.")
+def cache_prune(keep: int) -> None:
+    """Remove damaged modules, leftovers, and the oldest modules above a size."""
+    click.echo(f"{_cache().prune(keep << 20)} modules removed")
+
+
+@click.command()
+@_ZLUDA
+def install(zluda: Path) -> None:
+    """Put the hook in front of ZLUDA's library. Can be repeated and undone."""
+    from .install import install as put
+    from .options import read_settings
+    from .session import refresh_tool
+
+    refresh_tool(read_settings())
+    click.echo(put(zluda))
+
+
+@click.command()
+@_ZLUDA
+def uninstall(zluda: Path) -> None:
+    """Undo `install`. Touches nothing that it did not put there."""
+    from .install import uninstall as remove
+
+    click.echo(remove(zluda))
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def launch(command: tuple[str, ...]) -> None:
+    """Run COMMAND with the hook, as `zluda-rr launch -- COMMAND`; where the hook is not usable, without it."""
+    from .build import library_path
+    from .options import read_settings
+    from .session import launch_environment, refresh_tool
+
+    env = dict(os.environ)
+    try:
+        refresh_tool(read_settings())
+        env = launch_environment(env, library_path())
+    except UserError as error:
+        click.echo(f"zluda-rr: {error}; running without the hook", err=True)
+    try:
+        os.execvpe(command[0], list(command), env)
+    except OSError as error:
+        raise UserError(f"{command[0]}: {error.strerror}") from error
+
+
+@click.command()
+def doctor() -> None:
+    """What the hook finds on this machine, what is missing, and what to do."""
+    from .session import examine
+
+    findings = examine()
+    for finding in findings:
+        click.echo(str(finding))
+    if not all(finding.well for finding in findings):
+        sys.exit(1)
+
+
+@click.command()
+@click.option("-n", "count", default=20, show_default=True, help="Lines to show.")
+def log(count: int) -> None:
+    """The last loads: layers replaced, refused, and why."""
+    from .session import recent_runs
+
+    for line in recent_runs(_cache().folder, count):
+        click.echo(line)
+
+
+def _cache() -> Cache:
+    from .cache import Cache
+    from .options import hook_folder, read_settings
+
+    return Cache(hook_folder(read_settings()))
+
+
+def register(program: click.Group) -> None:
+    """Add every command of the hook."""
+    for command in (hook_child, precompile, cache, install, uninstall, launch, doctor, log):
+        program.add_command(command)

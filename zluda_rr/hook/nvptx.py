@@ -1,0 +1,126 @@
+"""Bodies for NVIDIA's own driver: PTX `.func`s from the kernel sources, put into the module that calls them.
+
+The sources in `kernels/` are compiled as they are; three headers of `kernels/nvptx/` take the place of those that speak
+gfx12 (mma.sync for WMMA, shuffles for lane exchanges). The result is committed beside those headers, so that a rewrite
+needs no compiler: `python -m zluda_rr.hook.nvptx` makes it again.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from zluda_rr.errors import UserError
+from zluda_rr.resources import resource_dir
+
+SOURCES = ("swin_phase.hip",)
+_FLAGS = (
+    "--target=nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", "sm_89", "-Xclang", "-target-feature",
+    "-Xclang", "+ptx84", "-ffp-contract=off", "-O3", "-mllvm", "-unroll-threshold=100000", "-x", "c++", "-std=c++20",
+    "-Wall", "-Werror",
+)  # fmt: skip
+_EXTERN = re.compile(r"\.extern\s+\.func\s*\([^)]*\)\s*(zrr_\w+)\s*\([^)]*\)\s*;[ \t]*\r?\n")
+# No rounding named: ptxas may fuse the instruction with another (shared fact: contraction changes activations).
+_UNROUNDED = re.compile(r"(?<![\w.%$])(add|sub|mul)((?:\.ftz|\.sat)*\.f(?:16x2|16|32|64))(?=\s)")
+
+
+def without_contraction(text: str) -> str:
+    """The module with an explicit `.rn` on every f16, f32 and f64 add, sub and mul, which forbids fusing them.
+
+    The rounding is the one they have without it. Comments stay as they are; a second run changes nothing.
+    """
+    lines = []
+    for line in text.split("\n"):
+        code, mark, comment = line.partition("//")
+        lines.append(_UNROUNDED.sub(r"\1.rn\2", code) + mark + comment)
+    return "\n".join(lines)
+
+
+def body_folder() -> Path:
+    """Where the compiled bodies lie."""
+    return resource_dir("kernels") / "nvptx"
+
+
+def _bodies() -> dict[str, str]:
+    found = {}
+    for path in sorted(body_folder().glob("*.ptx")):
+        text = path.read_text()
+        found.update(dict.fromkeys(re.findall(r"^// body (zrr_\w+)$", text, re.M), text))
+    return found
+
+
+def has_body(symbol: str) -> bool:
+    """Whether a body exists for NVIDIA's driver."""
+    return symbol in _bodies()
+
+
+def insert_bodies(text: str) -> str:
+    """The module with every declared `zrr_` body defined in place. UserError names one that has no PTX."""
+    bodies = _bodies()
+
+    def define(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in bodies:
+            raise UserError(f"{name}: no body for --target nvptx; there are: {', '.join(bodies) or 'none'}")
+        return bodies[name].rstrip("\n") + "\n"
+
+    return _EXTERN.sub(define, text)
+
+
+def finishing(nvidia: bool, no_contraction: bool) -> Callable[[str], str]:
+    """What `rewrite` does to a module's text before it is written."""
+
+    def finish(text: str) -> str:
+        text = insert_bodies(text) if nvidia else text
+        return without_contraction(text) if no_contraction else text
+
+    return finish
+
+
+def compile_body(source: Path) -> str:
+    """PTX functions of one kernel source, without a module header; each is named in a `// body` line."""
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work)
+        for path in (*source.parent.glob("*.h"), *(source.parent / "nvptx").glob("*.h"), source):
+            shutil.copy(path, folder / path.name)
+        output = folder / "body.ptx"
+        command = [
+            sys.executable,
+            "-m",
+            "ziglang",
+            "clang",
+            *_FLAGS,
+            "-S",
+            str(folder / source.name),
+            "-o",
+            str(output),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise UserError(f"{source}: {(done.stderr.splitlines() or ['clang failed'])[0].strip()}")
+        return _functions(output.read_text(), source.name)
+
+
+def _functions(text: str, name: str) -> str:
+    body = text[text.index(".address_size") :].partition("\n")[2]
+    lines = [line.rstrip() for line in body.splitlines()]
+    kept = [line for line in lines if line and not line.lstrip().startswith("//")]
+    symbols = dict.fromkeys(re.findall(r"\.visible\s+\.func\b[^\n]*?\b(zrr_\w+)\b", body))
+    head = [f"// zluda-rr: {name} compiled for nvptx64 (python -m zluda_rr.hook.nvptx)"]
+    return "\n".join([*head, *(f"// body {symbol}" for symbol in symbols), *kept]) + "\n"
+
+
+def main() -> None:
+    """Compile every source again."""
+    for name in SOURCES:
+        source = resource_dir("kernels") / name
+        (body_folder() / f"{source.stem}.ptx").write_text(compile_body(source))
+
+
+if __name__ == "__main__":
+    main()

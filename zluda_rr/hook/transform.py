@@ -1,0 +1,117 @@
+"""A module image to the module that should be loaded in its place, or the reason to leave it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zluda_rr.errors import UserError
+from zluda_rr.image import PtxImage, modules_in
+from zluda_rr.ptx import Module, parse, print_module
+from zluda_rr.rewrite import LayerContract, examine_cut, load_contracts, match_entry, rewrite_module
+
+from .cache import Entry, Kind
+from .nvptx import has_body, insert_bodies, without_contraction
+from .options import Settings
+
+_FATBIN_MAGIC = (0xBA55ED50).to_bytes(4, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOutcome:
+    """What became of one layer: the cuts that were applied, or why none was."""
+
+    layer: str
+    cuts: tuple[str, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.layer} ({', '.join(self.cuts)})" if self.cuts else f"{self.layer} refused: {self.reason}"
+
+
+def module_extent(data: bytes) -> bytes:
+    """The part of a file's bytes that the library hashes: text up to its NUL, a fatbin as long as its header says."""
+    if data[:4] == _FATBIN_MAGIC and len(data) >= 16:
+        return data[: int.from_bytes(data[6:8], "little") + int.from_bytes(data[8:16], "little")]
+    end = data.find(0)
+    return data if end < 0 or data[:4] == _FATBIN_MAGIC else data[:end]
+
+
+def wanted_layers(settings: Settings) -> tuple[LayerContract, ...]:
+    """Contracts of the layers that are switched on."""
+    chosen, disabled = settings.names("layers"), settings.names("disable")
+    contracts = load_contracts()
+    if not any(contract.layer in chosen for contract in contracts):
+        chosen = ()  # unknown names are ignored
+    return tuple(c for c in contracts if (not chosen or c.layer in chosen) and c.layer not in disabled)
+
+
+def unknown_layers(settings: Settings) -> tuple[str, ...]:
+    """Names in the two lists that no rule has."""
+    known = {contract.layer for contract in load_contracts()}
+    return tuple(n for name in ("layers", "disable") for n in settings.names(name) if n not in known)
+
+
+def transform_image(data: bytes, settings: Settings) -> Entry:
+    """The entry for an image of any container. Only a bug raises: a module that is no PTX stays unchanged."""
+    try:
+        module = _choose(_modules(data), wanted_layers(settings))
+        if module is None:
+            return Entry(Kind.UNCHANGED, "no kernel of a layer that is switched on")
+        return transform_text(module.text, settings)
+    except UserError as error:
+        return Entry(Kind.UNCHANGED, " ".join(str(error).split()))
+
+
+def _modules(data: bytes) -> tuple[PtxImage, ...]:
+    with tempfile.TemporaryDirectory() as work:
+        path = Path(work) / "module"
+        path.write_bytes(data)
+        return modules_in(path)
+
+
+def _choose(modules: Sequence[PtxImage], contracts: Sequence[LayerContract]) -> PtxImage | None:
+    """The text with the wanted kernels. A fatbin holds one program for several architectures: the newest one counts."""
+    entries = {contract.entry for contract in contracts}
+    fitting = [m for m in modules if entries & set(m.entries)]
+    return max(fitting, key=lambda m: int("".join(c for c in m.arch if c.isdigit()) or 0), default=None)
+
+
+def transform_text(text: str, settings: Settings) -> Entry:
+    """The entry for PTX text. UserError where the text cannot be read."""
+    original = module = parse(text, filename="<module>")
+    nvidia = settings["target"] == "nvptx"
+    names = {function.name for function in module.entries}
+    outcomes = []
+    for contract in wanted_layers(settings):
+        if contract.entry in names:
+            module, outcome = apply_layer(module, contract, nvidia)
+            outcomes.append(outcome)
+    note = "; ".join(map(str, outcomes))
+    if module is original:
+        return Entry(Kind.UNCHANGED, note or "no kernel of a layer that is switched on")
+    result = print_module(module)
+    return Entry(Kind.REPLACED, note, insert_bodies(without_contraction(result)) if nvidia else result)
+
+
+def apply_layer(module: Module, contract: LayerContract, nvidia: bool) -> tuple[Module, LayerOutcome]:
+    """Apply the largest cuts that may be applied and do not overlap."""
+    match = match_entry(module, contract)
+    rules = [cut for cut in contract.cuts if not nvidia or has_body(cut.symbol)]
+    reports = [examine_cut(match, rule) for rule in rules]
+    plans = sorted((r.plan for r in reports if r.plan is not None), key=lambda p: p.first - p.last)
+    taken: list[tuple[int, int]] = []
+    names = []
+    for plan in plans:
+        if all(plan.last < first or plan.first > last for first, last in taken):
+            taken.append((plan.first, plan.last))
+            names.append(plan.rule.name)
+    if not names:
+        reason = next((r.refused for r in reports if r.refused), "no cut is stated for it")
+        return module, LayerOutcome(contract.layer, (), reason)
+    result = rewrite_module(module, contract, names)
+    if result.refused:
+        return module, LayerOutcome(contract.layer, (), result.refused)
+    return result.module, LayerOutcome(contract.layer, tuple(names), "")
