@@ -2,6 +2,7 @@
 memory.
 """
 
+from .epilogues import Epilogue, Operation, find_epilogues
 from .lanes import Atom, Form, describe
 from .operands import Cell, Operands, Row
 from .origins import Leaf, Origins, Summary
@@ -29,6 +30,7 @@ __all__ = [
     "Cell",
     "Columns",
     "Derived",
+    "Epilogue",
     "Extent",
     "Form",
     "InputNorm",
@@ -36,6 +38,7 @@ __all__ = [
     "Leaf",
     "Mma",
     "Operands",
+    "Operation",
     "Origins",
     "Phase",
     "Residual",
@@ -55,6 +58,7 @@ __all__ = [
     "describe",
     "element_bytes",
     "element_count",
+    "find_epilogues",
     "group_adjacent",
     "read_extent",
     "space_of",
