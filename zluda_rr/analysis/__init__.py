@@ -2,6 +2,7 @@
 memory.
 """
 
+from .canonical import Canonical
 from .epilogues import Epilogue, Operation, find_epilogues
 from .lanes import Atom, Form, describe
 from .operands import Cell, Operands, Row
@@ -21,12 +22,14 @@ from .sources import (
     Weights,
     Zero,
 )
+from .terms import Term, Terms
 from .values import Access, Extent, Value, Values, element_bytes, element_count, read_extent, space_of
 
 __all__ = [
     "Access",
     "Atom",
     "Bias",
+    "Canonical",
     "Cell",
     "Columns",
     "Derived",
@@ -47,6 +50,8 @@ __all__ = [
     "SharedArrayUse",
     "Source",
     "Summary",
+    "Term",
+    "Terms",
     "Touch",
     "Unknown",
     "Value",
