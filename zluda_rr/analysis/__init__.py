@@ -5,6 +5,7 @@ memory.
 from .canonical import Canonical
 from .epilogues import Epilogue, Operation, find_epilogues
 from .lanes import Atom, Form, describe
+from .mix import instruction_mix
 from .operands import Cell, Operands, Row
 from .origins import Leaf, Origins, Summary
 from .phases import Mma, Phase, build_phase, collect_mma, group_adjacent
@@ -65,6 +66,7 @@ __all__ = [
     "element_count",
     "find_epilogues",
     "group_adjacent",
+    "instruction_mix",
     "read_extent",
     "space_of",
 ]

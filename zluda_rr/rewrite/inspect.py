@@ -4,84 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zluda_rr.analysis import Operands, Row, group_adjacent
-from zluda_rr.ptx import Function, Module, parse
-
 from .contract import LayerContract
-from .contract_reader import load_contracts
-from .driver import examine_cut
-from .match import LayerMatch, analyse, match_layer
-from .report import SCHEMA, CutReport, Json, layer_json, layer_text, phase_json, phase_table
+from .entry_report import EntryReport, ModuleReport, examine_module
+from .epilogue_report import epilogue_json, epilogue_lines
+from .report import SCHEMA, Json, layer_json, layer_text, phase_json, phase_table
 
 
 def inspect_text(text: str, *, filename: str = "<ptx>", contracts: Sequence[LayerContract] | None = None) -> str:
     """Report on a PTX module, at most 100 columns wide. PtxError where it is not PTX."""
-    module = parse(text, filename=filename)
-    parts = [f"file      {filename}\n" + _header(module)]
-    for function in module.entries:
-        known = _contract_of(function, contracts)
-        if known is None:
-            parts.append(_plain_text(module, function))
-        else:
-            parts.append(layer_text(*_recognised(module, function, known)))
-    return "\n".join(parts)
+    return module_text(examine_module(text, filename=filename, contracts=contracts))
 
 
 def inspect_json(text: str, *, filename: str = "<ptx>", contracts: Sequence[LayerContract] | None = None) -> Json:
     """The same report for programs; `schema` changes when keys change their meaning."""
-    module = parse(text, filename=filename)
-    entries = []
-    for function in module.entries:
-        known = _contract_of(function, contracts)
-        if known is None:
-            entries.append(_plain_json(module, function))
+    return module_json(examine_module(text, filename=filename, contracts=contracts))
+
+
+def module_text(report: ModuleReport) -> str:
+    """A module's report as text."""
+    module = report.module
+    head = f"file      {report.filename}\nmodule    PTX {module.version}, {', '.join(module.target)}, "
+    parts = [f"{head}{len(module.entries)} entries\n"]
+    for entry in report.entries:
+        epilogues = "\n".join(epilogue_lines(entry)) + "\n"
+        if entry.match is None:
+            parts.append(f"{_plain_text(entry)}\n{epilogues}")
         else:
-            entries.append(layer_json(*_recognised(module, function, known)))
+            parts.append(layer_text(entry.match, entry.cuts, epilogues))
+    return "\n".join(parts)
+
+
+def module_json(report: ModuleReport) -> Json:
+    """A module's report as a JSON document."""
     return {
         "schema": SCHEMA,
-        "file": filename,
-        "version": module.version,
-        "target": list(module.target),
-        "entries": entries,
+        "file": report.filename,
+        "version": report.module.version,
+        "target": list(report.module.target),
+        "entries": [_entry_json(entry) for entry in report.entries],
     }
 
 
-def _header(module: Module) -> str:
-    return f"module    PTX {module.version}, {', '.join(module.target)}, {len(module.entries)} entries\n"
+def _entry_json(entry: EntryReport) -> Json:
+    found = layer_json(entry.match, entry.cuts) if entry.match is not None else _plain_json(entry)
+    return {**found, **epilogue_json(entry)}
 
 
-def _contract_of(function: Function, contracts: Sequence[LayerContract] | None) -> LayerContract | None:
-    known = load_contracts() if contracts is None else contracts
-    return next((contract for contract in known if contract.entry == function.name), None)
-
-
-def _recognised(module: Module, function: Function, contract: LayerContract) -> tuple[LayerMatch, list[CutReport]]:
-    match = match_layer(analyse(module, function, contract.launch.block), contract)
-    return match, [examine_cut(match, rule) for rule in contract.cuts]
-
-
-def _plain_rows(module: Module, function: Function) -> tuple[int, list[Row]]:
-    kernel = analyse(module, function)
-    operands = Operands(kernel.body, kernel.values, kernel.origins)
-    return len(kernel.body.statements), [operands.add(phase) for phase in group_adjacent(kernel.body, kernel.mmas)]
-
-
-def _plain_text(module: Module, function: Function) -> str:
-    statements, rows = _plain_rows(module, function)
-    lines = [f"entry     {function.name}", f"layer     no rule; {statements} statements, {len(rows)} phases", ""]
-    if rows:
-        lines += phase_table([(row.phase.index, row, "!" if row.phase.problem else "") for row in rows])
-    lines += [f"  phase {row.phase.index}: {row.phase.problem}" for row in rows if row.phase.problem]
+def _plain_text(entry: EntryReport) -> str:
+    statements = len(entry.kernel.body.statements)
+    lines = [
+        f"entry     {entry.function.name}",
+        f"layer     no rule; {statements} statements, {len(entry.rows)} phases",
+        "",
+    ]
+    if entry.rows:
+        lines += phase_table([(index, row, "!" if problems else "") for index, row, problems in entry.rows])
+    lines += [f"  phase {index}: {problem}" for index, _, problems in entry.rows for problem in problems]
     return "\n".join(lines) + "\n"
 
 
-def _plain_json(module: Module, function: Function) -> Json:
-    statements, rows = _plain_rows(module, function)
+def _plain_json(entry: EntryReport) -> Json:
     return {
-        "entry": function.name,
+        "entry": entry.function.name,
         "layer": None,
-        "statements": statements,
-        "mma": sum(len(row.phase.mmas) for row in rows),
-        "phases": [phase_json(row.phase.index, row) for row in rows],
+        "statements": len(entry.kernel.body.statements),
+        "mma": len(entry.kernel.mmas),
+        "phases": [phase_json(index, row) for index, row, _ in entry.rows],
         "cuts": [],
     }

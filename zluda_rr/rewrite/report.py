@@ -54,8 +54,8 @@ class CutReport:
 # ---------------------------------------------------------------------------------------------------------------- text
 
 
-def layer_text(match: LayerMatch, reports: Sequence[CutReport]) -> str:
-    """The whole report on one recognised entry."""
+def layer_text(match: LayerMatch, reports: Sequence[CutReport], epilogues: str = "") -> str:
+    """The whole report on one recognised entry; `epilogues` is its epilogue table."""
     kernel, contract = match.kernel, match.contract
     lines = [
         *_clip(f"entry     {kernel.function.name}"),
@@ -66,6 +66,7 @@ def layer_text(match: LayerMatch, reports: Sequence[CutReport]) -> str:
     ]
     for text in _all_differences(match):
         lines += _clip(f"  differs: {text}")
+    lines += ["", *epilogues.splitlines()] if epilogues else []
     for report in reports:
         lines += ["", *cut_lines(report)]
     return "\n".join(lines) + "\n"
