@@ -40,6 +40,13 @@ class Tool:
         return f"{body}check {hash_hex(murmur128(body.encode()))}\n"
 
 
+def _version() -> str:
+    try:
+        return importlib.metadata.version("zluda-rr")
+    except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
+        return "0"
+
+
 def covered_files() -> tuple[Path, ...]:
     """Everything whose change may change a rewritten module."""
     roots = [_PACKAGE / stage for stage in _STAGES] + [resource_dir("rules"), resource_dir("kernels")]
@@ -54,7 +61,7 @@ def program() -> str:
 
 def current_tool(command: str = "") -> Tool:
     """The record of this installation."""
-    digest = hashlib.sha256(importlib.metadata.version("zluda-rr").encode())
+    digest = hashlib.sha256(_version().encode())
     files = covered_files()
     for path in files:
         data = path.read_bytes()

@@ -175,9 +175,9 @@ static void process_name(char *name, size_t size) {
     const ssize_t got = fd < 0 ? -1 : read(fd, name, size - 1);
     if (fd >= 0) close(fd);
     name[got > 0 ? got : 0] = 0;
+    name[strcspn(name, "\n")] = 0;
     for (char *at = name; *at != 0; ++at)
         if ((unsigned char)*at <= 32) *at = '_';
-    name[strcspn(name, "\n")] = 0;
 }
 
 void zrr_cache_record(const zrr_cache *cache, const char *event, const char *key, const char *note) {

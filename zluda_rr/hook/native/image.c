@@ -39,6 +39,16 @@ static bool readable(const void *bytes, size_t size) {
     return pages_readable(first, (to - 1 - first) / PAGE + 1);
 }
 
+/* A copy of `size` bytes from anywhere, by the kernel: headers are looked at before their place is trusted. */
+static bool peek(unsigned char *out, const void *from, size_t size) {
+    const struct iovec local = {out, size}, remote = {(void *)(uintptr_t)from, size};
+    const ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    if (got == (ssize_t)size) return true;
+    if (got >= 0 || (errno != ENOSYS && errno != EPERM) || !readable(from, size)) return false;
+    memcpy(out, from, size);
+    return true;
+}
+
 static uint64_t read_field(const unsigned char *at, size_t size) {
     uint64_t value = 0;
     memcpy(&value, at, size);
@@ -80,10 +90,12 @@ static bool starts_ptx(const unsigned char *text, size_t size) {
 }
 
 static zrr_image examine_fatbin(zrr_image image, const unsigned char *at, size_t limit) {
-    if (limit > 0 ? limit < 16 : !readable(at, 16)) return refuse(image, "fatbin: shorter than its header");
-    const uint64_t header = read_field(at + 6, 2), files = read_field(at + 8, 8);
-    if (read_field(at, 4) != 0xba55ed50) return refuse(image, "fatbin wrapper: points to something else");
-    if (read_field(at + 4, 2) != 1 || header < 16 || header > 64) return refuse(image, "fatbin: unknown header");
+    unsigned char head[16];
+    if ((limit > 0 && limit < sizeof head) || !peek(head, at, sizeof head))
+        return refuse(image, "fatbin: shorter than its header, or not readable");
+    const uint64_t header = read_field(head + 6, 2), files = read_field(head + 8, 8);
+    if (read_field(head, 4) != 0xba55ed50) return refuse(image, "fatbin wrapper: points to something else");
+    if (read_field(head + 4, 2) != 1 || header < 16 || header > 64) return refuse(image, "fatbin: unknown header");
     if (files == 0 || files > ZRR_MAX_IMAGE) return refuse(image, "fatbin: impossible size");
     const size_t size = (size_t)(header + files);
     if (limit > 0 ? size > limit : !readable(at, size)) return refuse(image, "fatbin: its size reaches past its memory");
@@ -93,22 +105,26 @@ static zrr_image examine_fatbin(zrr_image image, const unsigned char *at, size_t
     return image;
 }
 
+static zrr_image examine_wrapper(zrr_image image, const unsigned char *at, size_t limit) {
+    unsigned char words[16];
+    uintptr_t data = 0;
+    if (limit > 0) return refuse(image, "fatbin wrapper in a file");
+    if (!peek(words, at, sizeof words)) return refuse(image, "fatbin wrapper: cut off");
+    memcpy(&data, words + 8, sizeof data);
+    return examine_fatbin(image, (const unsigned char *)data, 0);
+}
+
 zrr_image zrr_image_examine(const void *pointer, size_t limit) {
     zrr_image image = {NULL, 0, "", ""};
     const unsigned char *at = pointer;
     if (at == NULL) return refuse(image, "no image");
     if (limit > ZRR_MAX_IMAGE) return refuse(image, "larger than any module this knows");
-    if (limit > 0 ? limit < 4 : !readable(at, 4)) return refuse(image, "shorter than any module");
-    const uint64_t magic = read_field(at, 4);
+    unsigned char first[4];
+    if ((limit > 0 && limit < sizeof first) || !peek(first, at, sizeof first))
+        return refuse(image, "shorter than any module, or not readable");
+    const uint64_t magic = read_field(first, sizeof first);
     if (magic == 0xba55ed50) return examine_fatbin(image, at, limit);
-    if (magic == 0x466243b1) {
-        if (limit > 0) return refuse(image, "fatbin wrapper in a file");
-        if (!readable(at, 16)) return refuse(image, "fatbin wrapper: cut off");
-        uintptr_t data = 0;
-        memcpy(&data, at + 8, sizeof data);
-        if (data == 0 || !readable((const void *)data, 16)) return refuse(image, "fatbin wrapper: bad pointer");
-        return examine_fatbin(image, (const unsigned char *)data, 0);
-    }
+    if (magic == 0x466243b1) return examine_wrapper(image, at, limit);
     if (magic == 0x464c457f) return refuse(image, "machine code (ELF), no PTX in it");
     const size_t page_rest = PAGE - ((uintptr_t)at & (PAGE - 1));
     if (!starts_ptx(at, limit > 0 ? limit : page_rest)) return refuse(image, "neither PTX text nor a fatbin");

@@ -1,0 +1,96 @@
+/* Random images through the C code: fuzz COUNT SEED. Every image lies against a page without access on one side, in
+ * memory that ends exactly there, and now and then in a folder entry or a record file of the cache. Prints one line. */
+#define _GNU_SOURCE
+#include "zrr.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { AREA = 4 * 4096 };
+
+static uint64_t state;
+static uint64_t next(void) { /* splitmix64 */
+    uint64_t z = state += 0x9e3779b97f4a7c15ULL;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+    return z ^ z >> 31;
+}
+static size_t below(size_t bound) { return (size_t)(next() % bound); }
+
+static const char ptx[] = "// comment\n.version 9.0\n.target sm_89\n.address_size 64\n.visible .entry k()\n{\n\tret;\n}\n";
+
+static size_t build(unsigned char *out) {
+    const uint64_t size = 16 + below(3000);
+    switch (below(4)) {
+        case 0: memcpy(out, ptx, sizeof ptx); return sizeof ptx;
+        case 1: {
+            const uint64_t head[2] = {0x00100001ba55ed50ULL, size};
+            memcpy(out, head, 16);
+            for (size_t i = 16; i < 16 + size; ++i) out[i] = (unsigned char)next();
+            return (size_t)(16 + size);
+        }
+        case 2: {
+            const uint64_t words[3] = {0x1466243b1ULL, (uint64_t)(uintptr_t)out + 24, 0}, head[2] = {0x00100001ba55ed50ULL, size};
+            memcpy(out, words, 24);
+            memcpy(out + 24, head, 16);
+            return (size_t)(40 + size);
+        }
+        default:
+            for (size_t i = 0; i < size; ++i) out[i] = (unsigned char)next();
+            return (size_t)size;
+    }
+}
+
+static size_t mutate(unsigned char *bytes, size_t size) {
+    for (size_t n = below(6); n > 0 && size > 4; --n) switch (below(4)) {
+            case 0: bytes[below(size)] ^= (unsigned char)(1u << below(8)); break;
+            case 1: bytes[below(size < 24 ? size : 24)] = (unsigned char)next(); break;
+            case 2: size = 1 + below(size); break;
+            default: {
+                const uint64_t value = below(2) ? next() : (uint64_t)below(1 << 16);
+                if (size >= 16) memcpy(bytes + 8, &value, 8);
+            }
+        }
+    return size;
+}
+
+int main(int count, char **arguments) {
+    if (count != 3) return 2;
+    const long images = atol(arguments[1]);
+    state = strtoull(arguments[2], NULL, 10);
+    char *area = mmap(NULL, AREA + 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (area == MAP_FAILED || mprotect(area, 4096, PROT_NONE) != 0) return 2;
+    if (mprotect(area + 4096 + AREA, 4096, PROT_NONE) != 0) return 2;
+    unsigned char *scratch = malloc(AREA);
+    long accepted = 0, replaced = 0;
+    uint64_t sum = 0;
+    for (long i = 0; i < images; ++i) {
+        /* Built where it will lie, so that pointers in it are right. */
+        memset(area + 4096, 0, AREA);
+        size_t size = build((unsigned char *)area + 4096);
+        size = mutate((unsigned char *)area + 4096, size);
+        char *image = area + 4096;
+        if (below(2)) {
+            memcpy(scratch, image, size);
+            memset(image, 0xa5, AREA);
+            image = area + 4096 + AREA - size;
+            memcpy(image, scratch, size);
+        }
+        const zrr_image found = zrr_image_examine(image, below(2) ? 0 : size);
+        if (found.bytes != NULL) {
+            ++accepted;
+            sum += zrr_hash_bytes(found.bytes, found.size).low;
+        }
+        zrr_replacement text;
+        if (i % 16 == 0 && zrr_replace("fuzz", image, 0, &text)) {
+            ++replaced;
+            free(text.text);
+        }
+    }
+    free(scratch);
+    printf("%ld images, %ld accepted, %ld replaced, %llx\n", images, accepted, replaced, (unsigned long long)sum);
+    return 0;
+}
