@@ -58,6 +58,7 @@ class Operands:
         self._weights = weights
         self._cells: dict[Leaf, Cell] = {}
         self._accesses: dict[int, Access | None] = {}
+        self._offsets: dict[Leaf, tuple[tuple[int, ...], int] | None] = {}
         self._inputs = InputRows()
 
     # --------------------------------------------------------------------------------------------- phases
@@ -98,6 +99,11 @@ class Operands:
 
     def image_offsets(self, leaf: Leaf) -> tuple[tuple[int, ...], int] | None:
         """Byte offsets per lane in the weight image and the width of a loaded word, None for another address."""
+        if leaf not in self._offsets:
+            self._offsets[leaf] = self._image_offsets(leaf)
+        return self._offsets[leaf]
+
+    def _image_offsets(self, leaf: Leaf) -> tuple[tuple[int, ...], int] | None:
         access = self.access(leaf)
         if access is None or not access.exact or not self._is_weights(access.root):
             return None

@@ -1,6 +1,7 @@
 """PTX front end: lossless syntax tree, statement numbering, control flow, def-use, liveness, instruction table."""
 
 from . import isa
+from .collection import no_collection
 from .defuse import DefUse
 from .edit import add_module_item, edit_function
 from .flow import BasicBlock, ControlFlow
@@ -71,6 +72,7 @@ __all__ = [
     "edit_function",
     "isa",
     "linearise",
+    "no_collection",
     "parse",
     "print_module",
     "type_bytes",

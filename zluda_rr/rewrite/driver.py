@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zluda_rr.errors import UserError
-from zluda_rr.ptx import Function, Module
+from zluda_rr.ptx import Function, Module, no_collection
 
 from . import obligations as prove
 from .capture import CaptureLayout, add_capture_parameter, capture_edits, capture_layout
@@ -91,7 +91,8 @@ def instrument_phases(module: Module, contract: LayerContract) -> tuple[Module, 
 
 def match_entry(module: Module, contract: LayerContract) -> LayerMatch:
     """Analyse the contract's entry. UserError where the module does not have it."""
-    return match_layer(analyse(module, _entry(module, contract), contract.launch.block), contract)
+    with no_collection():
+        return match_layer(analyse(module, _entry(module, contract), contract.launch.block), contract)
 
 
 def _entry(module: Module, contract: LayerContract) -> Function:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zluda_rr.analysis import Epilogue, Operands, Row, find_epilogues, group_adjacent, instruction_mix
-from zluda_rr.ptx import Function, Module, parse
+from zluda_rr.ptx import Function, Module, no_collection, parse
 
 from .contract import LayerContract
 from .contract_reader import load_contracts
@@ -56,7 +56,8 @@ def examine_module(
     module = parse(text, filename=filename)
     known = load_contracts() if contracts is None else contracts
     by_entry = {contract.entry: contract for contract in known}
-    entries = [_examine(module, function, by_entry.get(function.name)) for function in module.entries]
+    with no_collection():
+        entries = [_examine(module, function, by_entry.get(function.name)) for function in module.entries]
     return ModuleReport(module, filename, tuple(entries))
 
 
