@@ -1,0 +1,52 @@
+"""Fragment-consumer fusion of a kernel: load the rules, plan, write, report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zluda_rr.errors import UserError
+from zluda_rr.ptx import Module
+from zluda_rr.resources import resource_dir
+
+from .fusion_emit import Writer
+from .fusion_plan import Plan, make_plan
+from .fusion_view import KernelView
+from .patterns import Rule, load_rules
+
+RULE_FILE = "fragment-consumer.rule"
+HELPERS = "fragment_consumer.hip"
+
+
+@dataclass(frozen=True, slots=True)
+class FusionResult:
+    """A rewritten module with the plan behind it. `module` is the very same object where nothing was fused."""
+
+    module: Module
+    entry: str
+    plan: Plan
+    view: KernelView
+    seconds: float
+
+    @property
+    def body_sources(self) -> tuple[str, ...]:
+        """File names in `kernels/` of the functions that are called."""
+        return (HELPERS,) if self.plan.steps else ()
+
+
+def fusion_rules() -> tuple[Rule, ...]:
+    """The rules of rules/fragment-consumer.rule."""
+    return load_rules(resource_dir("rules") / RULE_FILE)
+
+
+def fuse_module(module: Module, entry: str, rules: Sequence[Rule] | None = None) -> FusionResult:
+    """Keep accumulators in WMMA order between the products of one kernel. Raises UserError for an unknown entry."""
+    function = module.function(entry)
+    if function is None or function.body is None:
+        raise UserError(f"{module.filename}: no entry {entry}")
+    started = time.perf_counter()
+    view = KernelView(module, function)
+    plan = make_plan(view, fusion_rules() if rules is None else rules)
+    edited = Writer(view, plan).write(module, entry) if plan.steps else module
+    return FusionResult(edited, entry, plan, view, time.perf_counter() - started)

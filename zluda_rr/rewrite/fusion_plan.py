@@ -1,0 +1,170 @@
+"""From words to a plan: which steps pay, where NVIDIA's order is needed besides, and what can be written shorter."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .fusion_view import KernelView
+from .fusion_words import Analysis, Step, Words
+from .patterns import Match, Rule, Value, find
+
+_MOST_ROUNDS = 40
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is rewritten.
+
+    `steps` by statement; `lowered` are word pairs (side 0, side 1) that other code reads in NVIDIA's order, with the
+    readers; `packs` are shorter forms of carried statements (rules with several lines), by the statement that stays.
+    """
+
+    words: Words
+    steps: Mapping[int, Step]
+    lowered: dict[tuple[Value, Value], tuple[int, ...]] = field(default_factory=dict)
+    packs: dict[int, Match] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def products(self) -> tuple[Step, ...]:
+        """Steps of the rules that take both siblings, in order."""
+        return tuple(step for step in self.words.steps if len(step.matches) == 1)
+
+
+def make_plan(view: KernelView, rules: Sequence[Rule]) -> Plan:
+    """Analyse, and analyse again without whatever turned out to be impossible, until nothing does."""
+    banned: dict[int, str] = {}
+    for _ in range(_MOST_ROUNDS):
+        started = time.perf_counter()
+        words = Analysis(view, rules, banned).run()
+        plan = Plan(words, _useful(view, words))
+        _lower(view, plan)
+        wrong = _impossible(view, plan)
+        if not wrong:
+            _shorten(view, plan, [r for r in rules if len(r.lines) > 1 and not r.of_kind("siblings")])
+            plan.seconds["analysis"] = time.perf_counter() - started
+            return plan
+        banned.update(wrong)
+    # Whatever is still impossible is given up together with everything else.
+    return Plan(Words(refusals=words.refusals), {})
+
+
+def _useful(view: KernelView, words: Words) -> dict[int, Step]:
+    """Steps that lead to a product: the others would only move the point at which values leave WMMA order."""
+    wanted: set[Value] = set()
+    kept: list[Step] = []
+    for step in reversed(_in_order(words)):
+        results, inputs = _results(step), _inputs(step, words)
+        if len(step.matches) > 1 and wanted.isdisjoint(results):
+            continue
+        wanted.update(inputs)
+        wanted.update(words.siblings[value] for value in inputs)
+        kept.append(step)
+    alive = set(map(id, kept))
+    return {number: step for number, step in words.step_of.items() if id(step) in alive}
+
+
+def _in_order(words: Words) -> list[Step]:
+    return sorted(words.steps, key=lambda step: step.statements[-1])
+
+
+def _results(step: Step) -> list[Value]:
+    own = set(step.statements)
+    terms = [m.captures[name] for m in step.matches for name in m.rule.results]
+    return [term for term in terms if isinstance(term, Value) and term.statement in own]
+
+
+def _inputs(step: Step, words: Words) -> list[Value]:
+    """Words that the step reads as words (not those it lifts)."""
+    lifted = {value for pair in step.lifts for value in pair}
+    written = {name for name in step.matches[0].rule.results}
+    found = [term for m in step.matches for name, term in m.captures.items() if name not in written]
+    return [t for t in found if isinstance(t, Value) and t in words.siblings and t not in lifted]
+
+
+def _lower(view: KernelView, plan: Plan) -> None:
+    """Find who reads words in NVIDIA's order: statements that are no steps, and lifts of words."""
+    words = plan.words
+    lifted: dict[Value, list[int]] = {}
+    for step in dict.fromkeys(plan.steps.values()):
+        for pair in step.lifts:
+            for value in pair:
+                lifted.setdefault(value, []).append(step.at)
+    for value in words.siblings:
+        if value.statement not in plan.steps or words.side[value] == 1:
+            continue
+        other = words.siblings[value]
+        readers = {
+            n for v in (value, other) for n in view.readers(v) if n not in plan.steps or _reads_outside(plan, n, v)
+        }
+        readers.update(n for v in (value, other) for n in lifted.get(v, ()))
+        if readers:
+            plan.lowered[value, other] = tuple(sorted(readers))
+
+
+def _reads_outside(plan: Plan, number: int, value: Value) -> bool:
+    """Does the step at a statement read the value other than as a word."""
+    return value not in _inputs(plan.steps[number], plan.words)
+
+
+def _impossible(view: KernelView, plan: Plan) -> dict[int, str]:
+    """Statements whose words cannot be lowered where that is needed, with the reason."""
+    wrong: dict[int, str] = {}
+    for (value, other), readers in plan.lowered.items():
+        step = plan.steps[value.statement]
+        place = _defined(plan, value, other)
+        reason = ""
+        if not all(view.is_steady(v) for v in (value, other)):
+            reason = "partial update: the register is written again, and other code reads this value"
+        elif not all(view.width(v.register) in (16, 32) for v in (value, other)):
+            reason = "other code reads a value that is neither 16 nor 32 bits"
+        elif not all(view.dominates(place, reader) or reader == place for reader in readers):
+            reason = "other code reads it before its sibling is defined"
+        if reason:
+            wrong.update(dict.fromkeys(step.statements, reason))
+    for step in dict.fromkeys(plan.steps.values()):
+        for pair in step.lifts:
+            place = max(value.statement for value in pair)
+            if not view.dominates(place, step.at):
+                wrong.update(dict.fromkeys(step.statements, "an operand is defined after its first use"))
+    return wrong
+
+
+def _defined(plan: Plan, value: Value, other: Value) -> int:
+    """The statement behind which both registers of a pair hold their words."""
+    step = plan.steps[value.statement]
+    return step.at if len(step.matches) == 1 else max(value.statement, other.statement)
+
+
+def lower_place(plan: Plan, value: Value, other: Value) -> int:
+    """Statement after whose new text a pair is brought into NVIDIA's order."""
+    return _defined(plan, value, other)
+
+
+def _shorten(view: KernelView, plan: Plan, rules: Sequence[Rule]) -> None:
+    """Apply the rules with several lines to carried statements."""
+    lowered = {value for pair in plan.lowered for value in pair}
+    for number, step in plan.steps.items():
+        if number in plan.packs or len(step.matches) == 1:
+            continue
+        for rule in rules:
+            match = find(rule, view, number, lambda m: _shortens(view, plan, lowered, m))
+            if match is not None:
+                plan.packs[number] = match
+                break
+
+
+def _shortens(view: KernelView, plan: Plan, lowered: Iterable[Value], match: Match) -> bool:
+    place = match.statements[match.rule.anchor]
+    for number in match.statements:
+        step = plan.steps.get(number)
+        if step is None or step.lifts or not view.same_block(number, place):
+            return False
+    private = [match.captures[c.names[0]] for c in match.rule.of_kind("private")]
+    if any(value in lowered for value in private):
+        return False
+    own = set(match.statements)
+    inputs = [t for t in match.captures.values() if isinstance(t, Value) and t.statement not in own]
+    return all(view.is_steady(value) for value in inputs)

@@ -1,0 +1,20 @@
+"""The pattern language of `rules/*.rule` (docs/rules.md)."""
+
+from .language import CAPTURE_USE, Condition, Line, Rule, RuleError, load_rules, read_rules
+from .matcher import Match, Source, Term, Value, find, spelling
+
+__all__ = [
+    "CAPTURE_USE",
+    "Condition",
+    "Line",
+    "Match",
+    "Rule",
+    "RuleError",
+    "Source",
+    "Term",
+    "Value",
+    "find",
+    "load_rules",
+    "read_rules",
+    "spelling",
+]
