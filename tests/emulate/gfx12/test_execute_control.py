@@ -352,6 +352,27 @@ def test_first_wave_at_a_barrier() -> None:
     assert target.sgpr[1].reshape(2, 2).sum(axis=1).tolist() == [1, 1]
 
 
+def test_first_wave_when_they_arrive_apart() -> None:
+    """Wave 1 of each group takes a longer way: it finds wave 0's signal there."""
+    target = machine(4, per_group=2)
+    target.sgpr[0] = [0, 1, 0, 1]
+    execute(
+        target,
+        [
+            "s_cmp_eq_u32 s0, 1",
+            "s_cbranch_scc1 3",
+            "s_barrier_signal_isfirst -1",
+            "s_cselect_b32 s1, 1, 0",
+            "s_branch 3",
+            "s_nop 0",
+            "s_barrier_signal_isfirst -1",
+            "s_cselect_b32 s1, 1, 0",
+            "s_barrier_wait -1",
+        ],
+    )
+    assert target.sgpr[1].tolist() == [1, 0, 1, 0]
+
+
 def test_a_barrier_ends_when_the_slower_wave_does() -> None:
     """Wave 0 signals three times, wave 1 twice: wave 0's last wait ends only because wave 1 does."""
     target = machine(2, per_group=2)

@@ -28,19 +28,13 @@ def _read_first(b: Binder) -> None:
     """v_readfirstlane: the lowest enabled lane, lane 0 where none is."""
     lanes = b.machine.lanes
     waves = np.arange(b.machine.waves)
-    source = b.vector(0, "u")
-    if source.ndim < 2 or source.shape[1] == 1:
-        b.emit_scalar("u", lambda: source if source.ndim == 0 else source[:, 0])
-        return
+    source = b.registers(b.inst.src[0], 1)[0]
     b.emit_scalar("u", lambda: source[waves, lanes.argmax(axis=1)])
 
 
 def _read_lane(b: Binder) -> None:
     waves = np.arange(b.machine.waves)
-    source, lane = b.vector(0, "u"), b.scalar(1, "u")
-    if source.ndim < 2 or source.shape[1] == 1:
-        b.emit_scalar("u", lambda: source if source.ndim == 0 else source[:, 0])
-        return
+    source, lane = b.registers(b.inst.src[0], 1)[0], b.scalar(1, "u")
     b.emit_scalar("u", lambda: source[waves, lane & np.uint32(LANES - 1)])
 
 
