@@ -2,28 +2,38 @@
 
 from .capture import CapturedPhase, CaptureLayout
 from .contract import (
+    AnyCutRule,
     Argument,
+    BodyChoice,
     Buffer,
     ContractError,
     CutRule,
     Launch,
     LayerContract,
+    LayerCutRule,
     PhaseRow,
     ResultImage,
     SharedArray,
+    StoreForm,
     Surface,
+    TokenImage,
     WeightRegion,
 )
 from .contract_reader import load_contract, load_contracts, read_contract
 from .driver import RewriteResult, examine_cut, instrument_phases, match_entry, rewrite_module
-from .inspect import inspect_json, inspect_text
+from .forms import canonical_terms, listing, phase_forms, store_form
+from .entry_report import EntryReport, ModuleReport, examine_module
+from .inspect import inspect_json, inspect_text, module_json, module_text
+from .layer_cut import LayerPlan
 from .match import Kernel, LayerMatch, RowMatch, analyse, match_layer
 from .plan import OBLIGATIONS, Call, CutPlan, Obligation, Output
 from .report import CutReport
 
 __all__ = [
     "OBLIGATIONS",
+    "AnyCutRule",
     "Argument",
+    "BodyChoice",
     "Buffer",
     "Call",
     "CaptureLayout",
@@ -32,10 +42,14 @@ __all__ = [
     "CutPlan",
     "CutReport",
     "CutRule",
+    "EntryReport",
     "Kernel",
     "Launch",
     "LayerContract",
+    "LayerCutRule",
     "LayerMatch",
+    "LayerPlan",
+    "ModuleReport",
     "Obligation",
     "Output",
     "PhaseRow",
@@ -43,17 +57,26 @@ __all__ = [
     "RewriteResult",
     "RowMatch",
     "SharedArray",
+    "StoreForm",
     "Surface",
+    "TokenImage",
     "WeightRegion",
     "analyse",
+    "canonical_terms",
     "examine_cut",
+    "examine_module",
     "inspect_json",
     "inspect_text",
     "instrument_phases",
+    "listing",
     "load_contract",
     "load_contracts",
     "match_entry",
     "match_layer",
+    "module_json",
+    "module_text",
+    "phase_forms",
     "read_contract",
     "rewrite_module",
+    "store_form",
 ]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from zluda_rr.analysis import Phase
 from zluda_rr.ptx import Module, parse, print_module
 
+from .layer_cut import LayerPlan
 from .match import LayerMatch
 from .plan import CutPlan, fragment_register
 from .splice import Splice
@@ -52,15 +53,21 @@ def capture_layout(phases: Iterable[Phase]) -> CaptureLayout:
     return CaptureLayout(offset, tuple(placed))
 
 
-def capture_edits(match: LayerMatch, plans: Iterable[CutPlan], splice: Splice, layout: CaptureLayout) -> Splice:
-    """Add the stores of all phases to the edits of the cuts."""
-    plans = tuple(plans)
+def capture_edits(
+    match: LayerMatch, every: Iterable[CutPlan | LayerPlan], splice: Splice, layout: CaptureLayout
+) -> Splice:
+    """Add the stores of all phases to the edits of the cuts. A layer's body stores its phases itself."""
+    every = tuple(every)
+    plans = [plan for plan in every if isinstance(plan, CutPlan)]
+    inside = {index for plan in every if isinstance(plan, LayerPlan) for index in plan.phases}
     replaced = {plan.phase.index: plan for plan in plans}
     moved_by = {number: plan for plan in plans for number in plan.moved}
     before, after = dict(splice.insert_before), dict(splice.insert_after)
     for row, place in zip(match.rows, layout.phases, strict=True):
         assert row.found is not None
         phase = row.found.phase
+        if phase.index in inside:
+            continue
         plan = replaced.get(phase.index)
         if plan is not None:
             before[plan.last] += "".join(text for _, text in _stores(match, phase, place))

@@ -16,7 +16,7 @@ number. Numbers are bytes unless said otherwise. Keys:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zluda_rr.analysis import Source
 from zluda_rr.errors import UserError
@@ -100,15 +100,21 @@ class PhaseRow:
     c: Source
     epilogue: str
     source: str
+    form: tuple[str, str, str] | None = None  # digests of A's, B's and C's arithmetic (`forms.py`)
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A run of equal arguments of the body: role "a", "b" or "scratch"."""
+    """A run of equal arguments of the body.
+
+    Roles: "a", "b", "c" (fragment words), "scratch", "buffer" (pointer of `buffer`), "extents" (x, y), "origin" (x, y
+    of the block's first token).
+    """
 
     role: str
     count: int
     type: str
+    buffer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +150,105 @@ class CutRule:
     arguments: tuple[Argument, ...]
     result: ResultImage
 
+    @property
+    def phases(self) -> range:
+        """Phases that the body computes."""
+        return range(self.phase, self.phase + 1)
+
+    @property
+    def replaces(self) -> str:
+        """The same for reports."""
+        return f"phase {self.phase}"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenImage:
+    """Where a layer's body leaves word (m, half, n) of the last phase, in bytes: `result + row*(l >> 2) + column*(l
+    & 3) + m*m_tile + half*half + n*n_tile`.
+    """
+
+    type: str
+    row: int
+    column: int
+    m: int
+    half: int
+    n: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreForm:
+    """The stores to one buffer that the body performs: their number, and the digest of guards, addresses and values."""
+
+    buffer: str
+    count: int
+    form: str
+
+
+@dataclass(frozen=True, slots=True)
+class BodyChoice:
+    """A body that can take a cut's place; the first of a rule is the default."""
+
+    name: str
+    symbol: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCutRule:
+    """A cut of several phases with everything between them: entered before the first product of phase `first`, left
+    after the last one of phase `last`.
+    """
+
+    name: str
+    reason: str
+    source: str
+    first: int
+    last: int
+    loads: tuple[str, ...]
+    stores: tuple[StoreForm, ...]
+    lend_array: str
+    lend_bytes: int
+    bodies: tuple[BodyChoice, ...]
+    arguments: tuple[Argument, ...]
+    result: TokenImage
+    body: str = ""
+
+    @property
+    def phases(self) -> range:
+        """Phases that the body computes."""
+        return range(self.first, self.last + 1)
+
+    @property
+    def replaces(self) -> str:
+        """The same for reports."""
+        return f"phases {self.first}-{self.last}"
+
+    @property
+    def choice(self) -> BodyChoice:
+        """The body in use."""
+        return next((b for b in self.bodies if b.name == self.body), self.bodies[0])
+
+    @property
+    def symbol(self) -> str:
+        """Name of the body in use."""
+        return self.choice.symbol
+
+    @property
+    def body_file(self) -> str:
+        """Kernel source of the body in use."""
+        return self.choice.file
+
+    def using(self, body: str) -> LayerCutRule:
+        """The same cut with another of its bodies. ContractError for an unknown one."""
+        if body not in {b.name for b in self.bodies}:
+            known = ", ".join(b.name for b in self.bodies)
+            raise ContractError(f"cut {self.name} has no body named {body!r}; it has: {known}")
+        return replace(self, body=body)
+
+
+AnyCutRule = CutRule | LayerCutRule
+
 
 @dataclass(frozen=True, slots=True)
 class WeightRegion:
@@ -174,14 +279,20 @@ class LayerContract:
     surfaces: tuple[Surface, ...]
     shared: tuple[SharedArray, ...]
     phases: tuple[PhaseRow, ...]
-    cuts: tuple[CutRule, ...]
+    cuts: tuple[AnyCutRule, ...]
 
     @property
     def mma(self) -> int:
         """mma instructions of all phases."""
         return sum(row.mma for row in self.phases)
 
-    def cut(self, name: str) -> CutRule:
+    @property
+    def default_cuts(self) -> tuple[str, ...]:
+        """What is applied where no cut is named: the layer cut where the rule has one, else every cut."""
+        whole = tuple(rule.name for rule in self.cuts if isinstance(rule, LayerCutRule))
+        return whole[:1] or tuple(rule.name for rule in self.cuts)
+
+    def cut(self, name: str) -> AnyCutRule:
         """A cut by name, with or without the layer in front (`enc0.phase8`)."""
         short = name.removeprefix(f"{self.layer}.")
         for rule in self.cuts:

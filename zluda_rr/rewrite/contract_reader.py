@@ -22,16 +22,21 @@ from zluda_rr.analysis import (
 from zluda_rr.resources import resource_dir
 
 from .contract import (
+    AnyCutRule,
     Argument,
+    BodyChoice,
     Buffer,
     ContractError,
     CutRule,
     Launch,
     LayerContract,
+    LayerCutRule,
     PhaseRow,
     ResultImage,
     SharedArray,
+    StoreForm,
     Surface,
+    TokenImage,
     WeightRegion,
 )
 
@@ -134,6 +139,7 @@ def _phase(data: Mapping[str, Any]) -> PhaseRow:
         c=c,
         epilogue=data.get("epilogue", ""),
         source=data.get("source", ""),
+        form=(data["form"]["a"], data["form"]["b"], data["form"]["c"]) if "form" in data else None,
     )
 
 
@@ -160,7 +166,31 @@ def _source(data: Mapping[str, Any]) -> Source:
     raise ValueError(f"operand kind {kind!r}")
 
 
-def _cut(data: Mapping[str, Any]) -> CutRule:
+def _cut(data: Mapping[str, Any]) -> AnyCutRule:
+    if "phase" in data["region"]:
+        return _phase_cut(data)
+    result, region, lend = data["result"], data["region"], data["lend"]
+    return LayerCutRule(
+        name=data["name"],
+        reason=data["reason"],
+        source=data["source"],
+        first=int(region["first"]),
+        last=int(region["last"]),
+        loads=tuple(data.get("loads", ())),
+        stores=tuple(StoreForm(s["buffer"], int(s["count"]), s["form"]) for s in data.get("store", ())),
+        lend_array=lend["array"],
+        lend_bytes=int(lend["bytes"]),
+        bodies=tuple(BodyChoice(b["name"], b["symbol"], b["file"]) for b in data["body"]),
+        arguments=_arguments(data),
+        result=TokenImage(result["type"], *(int(result[key]) for key in ("row", "column", "m", "half", "n", "bytes"))),
+    )
+
+
+def _arguments(data: Mapping[str, Any]) -> tuple[Argument, ...]:
+    return tuple(Argument(a["role"], int(a["count"]), a["type"], a.get("buffer", "")) for a in data["argument"])
+
+
+def _phase_cut(data: Mapping[str, Any]) -> CutRule:
     body, result, lend = data["body"], data["result"], data["lend"]
     image = ResultImage(result["type"], *(int(result[key]) for key in ("lane", "m", "half", "n", "bytes")))
     return CutRule(
@@ -176,7 +206,7 @@ def _cut(data: Mapping[str, Any]) -> CutRule:
         symbol=body["symbol"],
         body_file=body["file"],
         rows=int(body["rows"]),
-        arguments=tuple(Argument(a["role"], int(a["count"]), a["type"]) for a in data["argument"]),
+        arguments=_arguments(data),
         result=image,
     )
 
@@ -247,9 +277,15 @@ def _check(path: Path, contract: LayerContract) -> None:
             refuse(f"weights {region.name}", f"starts at {region.offset}, inside the region before it")
         end = region.offset + region.nbytes
     for rule in contract.cuts:
-        if not 1 <= rule.phase <= len(contract.phases):
-            refuse(f"cut {rule.name}", f"phase {rule.phase} does not exist")
-        if not rule.symbol.startswith("zrr_"):
-            refuse(f"cut {rule.name}", f"body symbol {rule.symbol!r} does not start with zrr_")
+        place = f"cut {rule.name}"
+        symbols = [b.symbol for b in rule.bodies] if isinstance(rule, LayerCutRule) else [rule.symbol]
+        phases = (rule.first, rule.last) if isinstance(rule, LayerCutRule) else (rule.phase, rule.phase)
+        if not 1 <= phases[0] <= phases[1] <= len(contract.phases):
+            refuse(place, f"phase {phases[0] if phases[0] < 1 else phases[1]} does not exist")
+        for symbol in symbols:
+            if not symbol.startswith("zrr_"):
+                refuse(place, f"body symbol {symbol!r} does not start with zrr_")
+        if isinstance(rule, LayerCutRule):
+            continue
         if contract.phases[rule.phase - 1].shape[0] % rule.rows or rule.rows % 16:
             refuse(f"cut {rule.name}", f"{rule.rows} rows per call do not divide the phase")

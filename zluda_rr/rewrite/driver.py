@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from zluda_rr.errors import UserError
 from zluda_rr.ptx import Function, Module, no_collection
 
 from . import obligations as prove
 from .capture import CaptureLayout, add_capture_parameter, capture_edits, capture_layout
-from .contract import CutRule, LayerContract
+from .contract import AnyCutRule, LayerContract, LayerCutRule
+from .layer_cut import LayerPlan, examine_layer
 from .match import LayerMatch, analyse, match_layer
 from .plan import CutPlan, Obligation, build_calls, find_region
 from .report import CutReport, rewrite_json, rewrite_text
@@ -28,7 +30,7 @@ class RewriteResult:
     module: Module
     contract: LayerContract
     match: LayerMatch
-    plans: tuple[CutPlan, ...]
+    plans: tuple[CutPlan | LayerPlan, ...]
     reports: tuple[CutReport, ...]
     capture: CaptureLayout | None = None
 
@@ -59,27 +61,43 @@ class RewriteResult:
 
 
 def rewrite_module(
-    module: Module, contract: LayerContract, cuts: Sequence[str], *, capture: bool = False
+    module: Module, contract: LayerContract, cuts: Sequence[str], *, capture: bool = False, body: str | None = None
 ) -> RewriteResult:
-    """Apply the named cuts (none is allowed: then only `capture` has an effect). All of them or none."""
+    """Apply the named cuts (none is allowed: then only `capture` has an effect). All of them or none.
+
+    `body` chooses among the bodies of a layer cut; cuts must not overlap.
+    """
     match = match_entry(module, contract)
-    reports = tuple(examine_cut(match, contract.cut(name)) for name in dict.fromkeys(cuts))
+    rules = {rule.name: rule for rule in (contract.cut(name) for name in cuts)}.values()
+    reports = tuple(examine_cut(match, _with_body(rule, body)) for rule in rules)
     plans = tuple(report.plan for report in reports if report.plan is not None)
     if len(plans) != len(reports):
         return RewriteResult(module, contract, match, (), reports)
     if not plans and not capture:
         return RewriteResult(module, contract, match, (), ())
+    _check_apart(plans)
     if capture and not match.equal:
         raise UserError(f"{module.filename}: cannot capture: {match.first_difference()}")
-    edits = cut_edits(match.kernel, plans, every_output=capture)
+    edits = cut_edits(match, plans, capture)
     layout = None
     if capture:
         layout = capture_layout(row.found.phase for row in match.rows if row.found is not None)
         edits = capture_edits(match, plans, edits, layout)
-    edited = apply_splice(module, contract.entry, edits, [plan.rule for plan in plans])
+    edited = apply_splice(module, contract.entry, edits, [plan.rule for plan in plans], capture)
     if capture:
         edited = add_capture_parameter(edited, contract.entry)
     return RewriteResult(edited, contract, match, plans, reports, layout)
+
+
+def _with_body(rule: AnyCutRule, body: str | None) -> AnyCutRule:
+    return rule.using(body) if body is not None and isinstance(rule, LayerCutRule) else rule
+
+
+def _check_apart(plans: Sequence[CutPlan | LayerPlan]) -> None:
+    ordered = sorted(plans, key=lambda plan: plan.first)
+    for before, after in pairwise(ordered):
+        if before.last >= after.first:
+            raise UserError(f"cuts {before.rule.name} and {after.rule.name} overlap: apply one of them")
 
 
 def instrument_phases(module: Module, contract: LayerContract) -> tuple[Module, CaptureLayout]:
@@ -103,8 +121,10 @@ def _entry(module: Module, contract: LayerContract) -> Function:
     raise UserError(f"{module.filename}: no entry {contract.entry} (layer {contract.layer}); entries here: {names}")
 
 
-def examine_cut(match: LayerMatch, rule: CutRule) -> CutReport:
+def examine_cut(match: LayerMatch, rule: AnyCutRule) -> CutReport:
     """All seven obligations of one cut. Number 7 comes first: without the phases there is no region to examine."""
+    if isinstance(rule, LayerCutRule):
+        return CutReport(rule, *examine_layer(match, rule))
     seventh = prove.phases_equal(match)
     found = match.rows[rule.phase - 1].found
     if found is None or found.phase.problem is not None or not all(mma.supported for mma in found.phase.mmas):

@@ -19,8 +19,8 @@ from .plan import (
     outside_readers,
 )
 
-_EFFECTS = frozenset(("st", "atom", "red", "sust", "call", "stmatrix", "cp", "mbarrier", "exit", "ret", "trap"))
-_IMAGE_LOADS = frozenset(("tex", "tld4", "suld", "ldmatrix", "ldu"))
+EFFECTS = frozenset(("st", "atom", "red", "sust", "call", "stmatrix", "cp", "mbarrier", "exit", "ret", "trap"))
+IMAGE_LOADS = frozenset(("tex", "tld4", "suld", "ldmatrix", "ldu"))
 
 
 def spans(numbers: Iterable[int]) -> str:
@@ -170,7 +170,7 @@ def loads_named(kernel: Kernel, region: Region, match: LayerMatch) -> Obligation
     found = []
     for number in region.gap:
         statement = kernel.body[number]
-        if statement.opcode in _IMAGE_LOADS:
+        if statement.opcode in IMAGE_LOADS:
             return Obligation(
                 4, False, f"s{number} ({statement.opcode}) reads what the contract does not name", (number,)
             )
@@ -197,7 +197,7 @@ def stores_named(kernel: Kernel, region: Region, match: LayerMatch) -> Obligatio
         statement = kernel.body[number]
         if statement.instruction is not None and not statement.known:
             return Obligation(5, False, f"s{number} ({statement.opcode}) has effects that are not known", (number,))
-        if statement.opcode not in _EFFECTS:
+        if statement.opcode not in EFFECTS:
             continue
         access = kernel.values.access(statement)
         name = _named(access, match) if access is not None else None

@@ -22,7 +22,8 @@ from zluda_rr.analysis import (
     Weights,
 )
 
-from .contract import CutRule
+from .contract import AnyCutRule, LayerCutRule
+from .layer_cut import LayerPlan
 from .match import LayerMatch, RowMatch
 from .plan import CutPlan, Obligation
 
@@ -35,8 +36,8 @@ Json = dict[str, object]
 class CutReport:
     """A cut with its obligations; `plan` is set where all of them hold."""
 
-    rule: CutRule
-    plan: CutPlan | None
+    rule: AnyCutRule
+    plan: CutPlan | LayerPlan | None
     obligations: tuple[Obligation, ...]
 
     @property
@@ -184,13 +185,19 @@ def cut_lines(report: CutReport) -> list[str]:
     """A cut: what it is, and the seven obligations with their evidence."""
     rule, plan = report.rule, report.plan
     state = "may be applied" if plan is not None else "refused"
-    lines = [f"cut {rule.name}: phase {rule.phase} by {rule.symbol}, {state}"]
-    if plan is not None:
+    lines = [f"cut {rule.name}: {rule.replaces} by {rule.symbol}, {state}"]
+    if isinstance(plan, LayerPlan):
+        live = sum(output.live for output in plan.outputs)
+        lines.append(
+            f"  s{plan.first}-s{plan.last}: {len(plan.region.replaced)} statements become one call, {live} registers"
+            f" reloaded, {len(plan.moved)} statements emitted again"
+        )
+    elif plan is not None:
         moved = f", {len(plan.moved)} statements moved" if plan.moved else ""
         outputs = sum(output.live for call in plan.calls for output in call.outputs)
         lines.append(
-            f"  s{plan.first}-s{plan.last}: {len(plan.region)} mma become {len(plan.calls)} calls of {rule.rows} rows,"
-            f" {outputs} registers reloaded{moved}"
+            f"  s{plan.first}-s{plan.last}: {len(plan.region)} mma become {len(plan.calls)} calls of {plan.rule.rows}"
+            f" rows, {outputs} registers reloaded{moved}"
         )
     for obligation in report.obligations:
         word = {True: "pass", False: "FAIL", None: "  - "}[obligation.holds]
@@ -284,7 +291,8 @@ def cut_json(report: CutReport) -> Json:
     plan = report.plan
     result: Json = {
         "name": report.rule.name,
-        "phase": report.rule.phase,
+        "phase": None if isinstance(report.rule, LayerCutRule) else report.rule.phase,
+        "phases": list(report.rule.phases),
         "body": report.rule.symbol,
         "applicable": plan is not None,
         "refused": report.refused,
@@ -302,7 +310,7 @@ def cut_json(report: CutReport) -> Json:
     if plan is not None:
         result["statements"] = [plan.first, plan.last]
         result["moved"] = list(plan.moved)
-        result["calls"] = len(plan.calls)
+        result["calls"] = 1 if isinstance(plan, LayerPlan) else len(plan.calls)
     return result
 
 

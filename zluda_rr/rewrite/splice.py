@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 
 from zluda_rr.ptx import Module, add_module_item, edit_function
 
-from .contract import CutRule
-from .match import Kernel
-from .plan import Call, CutPlan, scope_of
+from .contract import AnyCutRule, Argument, LayerCutRule
+from .layer_cut import LayerPlan, emitted_again, layer_text
+from .match import Kernel, LayerMatch
+from .plan import Call, CutPlan
 
 _TEMPORARIES = ("%zrr_base", "%zrr_lane", "%zrr_image")
 
@@ -30,11 +30,21 @@ class Splice:
     at_start: str = ""
 
 
-def extern_declaration(rule: CutRule) -> str:
-    """`.extern .func (…) zrr_body (…);` with the argument types of the rule."""
-    types = [argument.type for argument in rule.arguments for _ in range(argument.count)]
+def extern_declaration(rule: AnyCutRule, capture: bool = False) -> str:
+    """`.extern .func (…) zrr_body (…);` with the argument types of the rule; a layer's body takes the capture buffer
+    behind them where it is captured.
+    """
+    types = [
+        argument.type
+        for argument in (*rule.arguments, *_capture_argument(rule, capture))
+        for _ in range(argument.count)
+    ]
     parameters = ",\n".join(f"\t.param .{kind} {rule.symbol}_param_{i}" for i, kind in enumerate(types))
     return f".extern .func  (.param .{rule.result.type} {rule.symbol}_result) {rule.symbol}\n(\n{parameters}\n)\n;\n"
+
+
+def _capture_argument(rule: AnyCutRule, capture: bool) -> tuple[Argument, ...]:
+    return (Argument("capture", 1, "b64"),) if capture and isinstance(rule, LayerCutRule) else ()
 
 
 def cut_text(kernel: Kernel, plan: CutPlan, every_output: bool) -> str:
@@ -44,23 +54,8 @@ def cut_text(kernel: Kernel, plan: CutPlan, every_output: bool) -> str:
     for number, call in enumerate(plan.calls, 1):
         lines.append(f"\t// zluda-rr: {name}, call {number} of {len(plan.calls)}")
         lines += _call(plan, call, every_output)
-    lines += _moved(kernel, plan)
+    lines += emitted_again(kernel, plan.moved)
     return "\n".join(lines) + "\n"
-
-
-def _moved(kernel: Kernel, plan: CutPlan) -> Iterable[str]:
-    """The statements behind the calls, in their old order; each scope is opened again with the registers it
-    declared.
-    """
-    for scope, numbers in groupby(plan.moved, key=lambda n: scope_of(kernel.body[n])):
-        statements = [kernel.body[n] for n in numbers]
-        if scope is not None:
-            names = dict.fromkeys(r for s in statements for r in (*s.defs, *s.uses) if r.endswith(f"@{scope}"))
-            yield "\t{"
-            yield from (f"\t.reg .{kernel.body.registers[name]} {name.partition('@')[0]};" for name in names)
-        yield from (f"\t{' '.join(statement.text.split())}" for statement in statements)
-        if scope is not None:
-            yield "\t}"
 
 
 def _call(plan: CutPlan, call: Call, every_output: bool) -> Iterable[str]:
@@ -85,17 +80,23 @@ def _call(plan: CutPlan, call: Call, every_output: bool) -> Iterable[str]:
     yield "\t}"
 
 
-def cut_edits(kernel: Kernel, plans: Iterable[CutPlan], every_output: bool) -> Splice:
-    """The edits of all cuts of one kernel."""
+def cut_edits(match: LayerMatch, plans: Iterable[CutPlan | LayerPlan], capture: bool) -> Splice:
+    """The edits of all cuts of one kernel; with `capture` every result is reloaded."""
     deleted: set[int] = set()
     before: dict[int, str] = {}
     for plan in plans:
-        deleted |= {*plan.region, *plan.moved}
-        before[plan.last] = cut_text(kernel, plan, every_output)
+        if isinstance(plan, LayerPlan):
+            deleted |= set(plan.region.deleted)
+            before[plan.last] = layer_text(match, plan, capture)
+        else:
+            deleted |= {*plan.region, *plan.moved}
+            before[plan.last] = cut_text(match.kernel, plan, capture)
     return Splice(frozenset(deleted), before, {})
 
 
-def apply_splice(module: Module, function: str, splice: Splice, rules: Collection[CutRule]) -> Module:
+def apply_splice(
+    module: Module, function: str, splice: Splice, rules: Collection[AnyCutRule], capture: bool = False
+) -> Module:
     """Edit one kernel and declare the bodies it calls, each once."""
     edited = edit_function(
         module,
@@ -108,5 +109,5 @@ def apply_splice(module: Module, function: str, splice: Splice, rules: Collectio
     declared = {f.name for f in module.functions}
     for rule in {rule.symbol: rule for rule in rules}.values():
         if rule.symbol not in declared:
-            edited = add_module_item(edited, extern_declaration(rule), before=function)
+            edited = add_module_item(edited, extern_declaration(rule, capture), before=function)
     return edited

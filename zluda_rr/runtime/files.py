@@ -50,7 +50,7 @@ def rewrite_file(
     contract = load_contract(layer)
     image = read_single(source, chosen)
     module = parse(image.text, filename=image.origin)
-    result = rewrite_module(module, contract, cuts or tuple(cut.name for cut in contract.cuts))
+    result = rewrite_module(module, contract, cuts or contract.default_cuts, body=body)
     if result.refused:
         raise UserError(f"{image.origin}: {result.refused}")
     write_atomically(output, finish(print_module(result.module)).encode())

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from zluda_rr.errors import UserError
 from zluda_rr.ptx import Address, Module, Register, Statement, edit_function, linearise
-from zluda_rr.rewrite import CapturedPhase, CaptureLayout
+from zluda_rr.rewrite import CapturedPhase, CaptureLayout, LayerCutRule
 from zluda_rr.runtime.device import Device, EmulatorDevice, Program
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.variants import Request, Subject, compile_all
@@ -75,8 +75,11 @@ def _difference(
 
 
 def phase_probe(what: Subject, progress: Progress, until: int | None = None) -> PhaseProbe:
-    """Compile both kernels with captures. `until` ends them after that phase, which makes compiling quicker."""
-    untouched = replace(what, cuts=(), edit=None).rewrite(capture=True)
+    """Compile both kernels with captures. `until` ends them after that phase, which makes compiling quicker.
+
+    A layer's body stores its own phases: it is compiled with ZRR_CAPTURE and takes the buffer as its last argument.
+    """
+    untouched = replace(what, cuts=(), edit=None, body=None).rewrite(capture=True)
     rewritten = what.rewrite(capture=True)
     layout = rewritten.capture
     if layout is None:
@@ -90,17 +93,26 @@ def phase_probe(what: Subject, progress: Progress, until: int | None = None) -> 
                for result in (untouched, rewritten)]  # fmt: skip
     requests = (
         Request(f"translated, phases 1-{stop}", modules[0]),
-        Request(f"rewritten, phases 1-{stop}", modules[1], what.body_sources(rewritten)),
+        Request(
+            f"rewritten, phases 1-{stop}", modules[1], what.body_sources(rewritten), (*what.defines, *_defines(what))
+        ),
     )
     translated, changed = compile_all(requests, entry, progress)
     return PhaseProbe(layout, stop, (translated, changed), EmulatorDevice())
 
 
+def _defines(what: Subject) -> tuple[tuple[str, str], ...]:
+    whole = any(isinstance(what.contract.cut(name), LayerCutRule) for name in what.cuts)
+    return (("ZRR_CAPTURE", "1"),) if whole else ()
+
+
 def end_after(module: Module, entry: str, layout: CaptureLayout, phase: int) -> Module:
-    """The module with a return behind the last captured store of `phase`."""
+    """The module with a return behind the last captured store of `phase`; unchanged where a body stores them."""
     function = next(f for f in module.entries if f.name == entry)
     end = next(p.offset + p.nbytes for p in layout.phases if p.index == phase)
     stores = [s.number for s in linearise(function).statements if _captures(s, end)]
+    if not stores:
+        return module
     return edit_function(module, entry, insert_after={stores[-1]: "\tret;\n"})
 
 
@@ -112,7 +124,9 @@ def _captures(statement: Statement, end: int) -> bool:
 
 def first_differing_phase(what: Subject, launch: Launch, model: str, progress: Progress) -> PhaseDifference | None:
     """The first phase that differs over one launch: first the phases up to the last cut, then all of them."""
-    cut = max(what.contract.cut(name).phase for name in what.cuts)
+    cut = max(what.contract.cut(name).phases[-1] for name in what.cuts)
+    if cut == len(what.contract.phases):
+        return phase_probe(what, progress).compare(launch, model)
     for until in (cut, None):
         probe = phase_probe(what, progress, until)
         with progress.step("find the first differing phase"):

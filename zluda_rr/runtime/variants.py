@@ -12,7 +12,7 @@ from zluda_rr.image import read_ptx, shipped_module
 from zluda_rr.lower import CompiledKernel, compile_module
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import LayerContract, RewriteResult, load_contract, rewrite_module
+from zluda_rr.rewrite import LayerContract, LayerCutRule, RewriteResult, load_contract, rewrite_module
 from zluda_rr.runtime.device import Program
 from zluda_rr.runtime.progress import Progress
 
@@ -23,8 +23,8 @@ Edit = Callable[[Module], Module]
 class Subject:
     """What is verified: a layer, its module, the cuts to apply and the sources of their bodies.
 
-    `bodies` replaces the rule's own kernel sources (a test's broken body), `edit` changes the rewritten module
-    (a test's broken call).
+    `body` chooses among a layer cut's bodies, `defines` are macros its sources are compiled with. `bodies` replaces the
+    rule's own kernel sources (a test's broken body), `edit` changes the rewritten module (a test's broken call).
     """
 
     contract: LayerContract
@@ -32,10 +32,12 @@ class Subject:
     cuts: tuple[str, ...]
     bodies: tuple[Path, ...] | None = None
     edit: Edit | None = None
+    body: str | None = None
+    defines: tuple[tuple[str, str], ...] = ()
 
     def rewrite(self, *, capture: bool = False) -> RewriteResult:
         """The rewritten module. Raises UserError with the first failed obligation when a cut is refused."""
-        result = rewrite_module(self.module, self.contract, self.cuts, capture=capture)
+        result = rewrite_module(self.module, self.contract, self.cuts, capture=capture, body=self.body)
         if result.refused:
             raise UserError(f"{self.contract.layer}: {result.refused}")
         return result if self.edit is None else replace(result, module=self.edit(result.module))
@@ -47,29 +49,36 @@ class Subject:
         return tuple(resource_dir("kernels") / name for name in result.body_sources)
 
 
-def subject(layer: str, cuts: Sequence[str], *, module: Path | None = None) -> Subject:
-    """A layer's reference module (or the one in `module`) with the named cuts; no names mean all the rule has."""
+def subject(layer: str, cuts: Sequence[str], *, module: Path | None = None, body: str | None = None) -> Subject:
+    """A layer's reference module (or the one in `module`) with the named cuts; no names mean what a player gets."""
     contract = load_contract(layer)
     path = shipped_module(layer) if module is None else module
     known = {cut.name for cut in contract.cuts}
     for cut in cuts:
         if cut not in known:
             raise UserError(f"{layer} has no cut {cut}; there are: {', '.join(sorted(known))}")
-    return Subject(contract, parse(read_ptx(path), filename=str(path)), tuple(cuts) or tuple(sorted(known)))
+    chosen = tuple(cuts) or contract.default_cuts
+    if body is not None:
+        whole = [rule for rule in map(contract.cut, chosen) if isinstance(rule, LayerCutRule)]
+        if not whole:
+            raise UserError(f"{layer}: --body {body}: none of the cuts {', '.join(chosen)} has bodies to choose from")
+        whole[0].using(body)  # complains about an unknown name
+    return Subject(contract, parse(read_ptx(path), filename=str(path)), chosen, body=body)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A kernel to compile: what reports call it, its module and the sources of the bodies it calls."""
+    """A kernel to compile: what reports call it, its module, the sources of the bodies it calls, and their macros."""
 
     name: str
     module: Module
     bodies: tuple[Path, ...] = ()
+    defines: tuple[tuple[str, str], ...] = ()
 
 
 def compile_all(requests: Sequence[Request], entry: str, progress: Progress) -> tuple[Program, ...]:
     """Lower and compile modules for gfx1201, each in its own process; cached by content, so a second time is quick."""
-    jobs = [(print_module(r.module), r.module.filename, entry, r.bodies) for r in requests]
+    jobs = [(print_module(r.module), r.module.filename, entry, r.bodies, r.defines) for r in requests]
     with progress.step("compile " + ", ".join(r.name for r in requests)):
         workers = min(len(jobs), os.cpu_count() or 1)
         with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -77,9 +86,9 @@ def compile_all(requests: Sequence[Request], entry: str, progress: Progress) -> 
     return tuple(Program(r.name, r.module, entry, c) for r, c in zip(requests, compiled, strict=True))
 
 
-def _compile(job: tuple[str, str, str, tuple[Path, ...]]) -> CompiledKernel:
-    text, filename, entry, bodies = job
-    return compile_module(parse(text, filename=filename), entry, bodies=bodies)
+def _compile(job: tuple[str, str, str, tuple[Path, ...], tuple[tuple[str, str], ...]]) -> CompiledKernel:
+    text, filename, entry, bodies, defines = job
+    return compile_module(parse(text, filename=filename), entry, bodies=bodies, defines=dict(defines))
 
 
 def variants(what: Subject, progress: Progress) -> tuple[Program, Program]:
@@ -87,7 +96,7 @@ def variants(what: Subject, progress: Progress) -> tuple[Program, Program]:
     result = what.rewrite()
     requests = (
         Request("translated", what.module),
-        Request("rewritten", result.module, what.body_sources(result)),
+        Request("rewritten", result.module, what.body_sources(result), what.defines),
     )
     translated, rewritten = compile_all(requests, what.contract.entry, progress)
     return translated, rewritten
