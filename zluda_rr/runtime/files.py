@@ -41,11 +41,13 @@ def rewrite_file(
     cuts: tuple[str, ...],
     chosen: str | None = None,
     finish: Callable[[str], str] = str,
+    body: str | None = None,
 ) -> RewriteResult:
     """Rewrite a module of `source`, a text or a container, into the PTX text `output`.
 
     `chosen` names the module where `source` holds several: its number or sha256. `finish` is applied to the text
-    before it is written. Raises UserError, and writes nothing, when a cut is refused.
+    before it is written, `body` chooses one of a layer cut's bodies. Raises UserError, and writes nothing, when a cut is
+    refused.
     """
     contract = load_contract(layer)
     image = read_single(source, chosen)
