@@ -21,11 +21,12 @@ from .contract import (
 )
 from .contract_reader import load_contract, load_contracts, read_contract
 from .driver import RewriteResult, examine_cut, instrument_phases, match_entry, rewrite_module
-from .forms import canonical_terms, listing, phase_forms, store_form
 from .entry_report import EntryReport, ModuleReport, examine_module
+from .forms import canonical_terms, listing, phase_forms, store_form
 from .inspect import inspect_json, inspect_text, module_json, module_text
 from .layer_cut import LayerPlan
 from .match import Kernel, LayerMatch, RowMatch, analyse, match_layer
+from .page import report_page
 from .plan import OBLIGATIONS, Call, CutPlan, Obligation, Output
 from .report import CutReport
 
@@ -77,6 +78,7 @@ __all__ = [
     "module_text",
     "phase_forms",
     "read_contract",
+    "report_page",
     "rewrite_module",
     "store_form",
 ]
