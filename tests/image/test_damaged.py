@@ -4,6 +4,7 @@ import lzma
 import random
 import resource
 import struct
+import time
 from pathlib import Path
 
 import lz4.block
@@ -134,6 +135,31 @@ def test_a_cut_fatbin_gives_its_whole_entries(tmp_path: Path) -> None:
     assert len(found.modules) == 1
     assert "claims 1 bytes more" in found.skipped[0].reason
     assert "do not fit" in found.skipped[1].reason
+
+
+def test_a_lying_fatbin_does_not_hide_the_next(tmp_path: Path) -> None:
+    found = read(b"\0" + fatbin(entry(), nbytes=1 << 40) + fatbin(packed(LZ4)), tmp_path)
+    assert [str(m.compression) for m in found.modules] == ["none", "lz4"]
+    assert len(found.skipped) == 1
+    assert "more than there are" in found.skipped[0].reason
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"/*" * (1 << 20),
+        b".version 9.0\n" + b"/*" * (1 << 20),
+        b"\0.version 9.0" + b"\n" * (1 << 21),
+        b"\0" + (b".version 9.0" + b"\n" * 3000) * 1000,
+        b"\0" + fatbin(nbytes=1 << 60) * (1 << 17),
+        b"\0" + b"\x50\xed\x55\xba" * (1 << 19),
+    ],
+    ids=["comments", "comments after the version", "one gap", "gaps", "lying headers", "magic numbers"],
+)
+def test_hostile_repetition_takes_linear_time(data: bytes, tmp_path: Path) -> None:
+    start = time.process_time()
+    survives(data, tmp_path)
+    assert time.process_time() - start < 5
 
 
 def test_fatbins_inside_fatbins_are_not_counted_twice(tmp_path: Path) -> None:

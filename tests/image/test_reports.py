@@ -37,7 +37,11 @@ def test_the_report_is_that_of_the_text(name: str, enc0: Samples, expected: str)
     assert without_file_line(report) == expected
     assert contents(enc0.files[name]).modules[0].sha256 in listing
     assert max(map(len, listing.splitlines())) <= 100
-    assert without_file_line(run("inspect", enc0.files[name], "--module", "1").output) == expected
+
+
+def test_a_chosen_module_gives_its_report_alone(enc0: Samples, expected: str) -> None:
+    digest = contents(enc0.files["elf"]).modules[0].sha256
+    assert without_file_line(run("inspect", enc0.files["elf"], "--module", digest).output) == expected
 
 
 def test_json_lists_the_modules_with_their_reports(enc0: Samples) -> None:

@@ -4,6 +4,7 @@ A file is PTX text (also xz-compressed), or binary. In a binary file fatbins are
 they lie, and PTX that is stored as a plain string by its first two directives; the section table only names the place.
 """
 
+import bisect
 import os
 import re
 import stat
@@ -18,7 +19,7 @@ from zluda_rr.image.text import decode_text, read_bytes
 from zluda_rr.image.unpack import MAX_MODULE_BYTES, Budget, UnpackError, unpack_xz
 
 _XZ_MAGIC = b"\xfd7zXZ\x00"
-_PLAIN_PTX = re.compile(rb"\.version[ \t]+\d+\.\d+\s*\n\s*\.target[ \t]+sm_\d")
+_PLAIN_PTX = re.compile(rb"\.version[ \t]++\d++\.\d++[ \t\r]*+\n\s*+\.target[ \t]++sm_\d")
 # Comments of a compiler stand before .version; this many bytes are looked back for their start.
 _LEADING_COMMENT_BYTES = 4096
 _DEBUG_PTX = ".nv_debug_ptx_txt"
@@ -113,6 +114,7 @@ def _modules_of_binary(data: bytes, container: Container, path: Path, budget: Bu
         yield from _modules_of_cubin(data, sections, name, budget)
     position = 0
     for extent in _fatbins(data):
+        budget.entry()
         yield from _plain_modules(data, position, extent.start, container, sections, name, budget)
         prefix = f"{name}: " + ("" if container is Container.FATBIN and extent.start == 0 else _label(sections, extent))
         for item in fatbin_texts(memoryview(data), extent, budget):
@@ -125,13 +127,26 @@ def _modules_of_binary(data: bytes, container: Container, path: Path, budget: Bu
 
 
 def _fatbins(data: bytes) -> Iterator[Extent]:
+    """Every fatbin, in order. One that claims more than the file has ends before the next."""
+    extent = _fatbin_from(data, 0)
+    while extent is not None:
+        following = _fatbin_from(data, extent.first if extent.missing else extent.end)
+        if extent.missing and following is not None:
+            cut = extent.end - following.start
+            extent = Extent(extent.start, extent.first, following.start, extent.missing + cut)
+        yield extent
+        extent = following
+
+
+def _fatbin_from(data: bytes, position: int) -> Extent | None:
     view = memoryview(data)
-    position = data.find(MAGIC)
+    position = data.find(MAGIC, position)
     while position >= 0:
         extent = fatbin_at(view, position, len(data))
         if extent is not None:
-            yield extent
-        position = data.find(MAGIC, extent.end if extent is not None else position + 1)
+            return extent
+        position = data.find(MAGIC, position + 1)
+    return None
 
 
 def _label(sections: tuple[Section, ...], extent: Extent) -> str:
@@ -140,9 +155,9 @@ def _label(sections: tuple[Section, ...], extent: Extent) -> str:
 
 def _place(sections: tuple[Section, ...], offset: int) -> str:
     """``.nv_fatbin+0x40``, or the offset in the file where no section covers it."""
-    for section in sections:
-        if section.offset <= offset < section.offset + section.nbytes:
-            return f"{section.name}+{offset - section.offset:#x}"
+    index = bisect.bisect_right(sections, offset, key=lambda s: s.offset) - 1
+    if index >= 0 and offset < sections[index].offset + sections[index].nbytes:
+        return f"{sections[index].name}+{offset - sections[index].offset:#x}"
     return f"offset {offset:#x}"
 
 

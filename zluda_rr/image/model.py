@@ -7,8 +7,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-# Comments go first: they may hold any of the words looked for.
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+# Comments go first: they may hold any of the words looked for. One without an end reaches to the end of the text, so
+# that no text takes more than one pass.
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _STARTS_AS_PTX = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*+\.version\s+\d+\.\d", re.DOTALL)
 _VERSION = re.compile(r"\.version\s+(\d+\.\d+)")
 _TARGET = re.compile(r"\.target\s+(\w+)")
