@@ -1,6 +1,7 @@
 """Command line. Click commands only; every command calls one function of a package below."""
 
 import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -38,6 +39,21 @@ _LAYER = click.option("--layer", default="enc0", show_default=True, help="Layer 
 _CUT = click.option("--cut", "cuts", multiple=True, help="Cut of the rule, `phase8` or `enc0.phase8`; default: all.")
 
 
+_FUSION = click.option(
+    "--fusion/--no-fusion",
+    "fusion",
+    default=None,
+    help="Keep accumulators in WMMA order between products (rules/fragment-consumer.rule); with no --cut nothing else. "
+    "Default: $ZLUDA_RR_FUSION.",
+)
+
+
+def _fusion(switch: bool | None, default: bool = False) -> bool:
+    from zluda_rr.rewrite import fusion_wanted
+
+    return fusion_wanted(switch, os.environ, default=default)
+
+
 def _cut_names(layer: str, cuts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(cut.removeprefix(f"{layer}.") for cut in cuts)
 
@@ -49,12 +65,13 @@ def _print_json(value: object) -> None:
 @main.command()
 @click.argument("file", type=_ANY)
 @_MODULE
+@_FUSION
 @_JSON
-def inspect(file: Path, chosen: str | None, as_json: bool) -> None:
+def inspect(file: Path, chosen: str | None, fusion: bool | None, as_json: bool) -> None:
     """Phases, contract and cuts of the kernels in FILE: PTX, fatbin, cubin, ELF, PE, or a directory of them."""
     from zluda_rr.inspection import inspect_file
 
-    report = inspect_file(file, chosen, as_json=as_json)
+    report = inspect_file(file, chosen, as_json=as_json, fusion=_fusion(fusion, default=True))
     click.echo(report, nl=False) if isinstance(report, str) else _print_json(report)
 
 
@@ -72,6 +89,7 @@ def inspect(file: Path, chosen: str | None, as_json: bool) -> None:
     help="nvptx: put the bodies into the module as PTX, for NVIDIA's own driver.",
 )
 @click.option("--no-contraction", is_flag=True, help="Forbid ptxas to fuse multiplications and additions.")
+@_FUSION
 @_JSON
 def rewrite(
     file: Path,
@@ -81,6 +99,7 @@ def rewrite(
     cuts: tuple[str, ...],
     target: str,
     no_contraction: bool,
+    fusion: bool | None,
     as_json: bool,
 ) -> None:
     """Replace the cuts of a layer in FILE (PTX or a container) by calls of engine bodies, as PTX text.
@@ -91,7 +110,7 @@ def rewrite(
     from zluda_rr.runtime import rewrite_file
 
     finish = finishing(target == "nvptx", no_contraction)
-    result = rewrite_file(file, output, layer, _cut_names(layer, cuts), chosen, finish)
+    result = rewrite_file(file, output, layer, _cut_names(layer, cuts), chosen, finish, fusion=_fusion(fusion))
     _print_json(result.json()) if as_json else click.echo(result.text(), nl=False)
 
 
@@ -130,6 +149,7 @@ def compile(file: Path, output: Path, entry: str | None, chosen: str | None, as_
 @click.option("--seed", default=1, show_default=True, help="Seed of weights and inputs.")
 @click.option("--stage", type=int, help="Compare only the accumulators of this phase.")
 @click.option("--oracle/--no-oracle", default=True, help="Also compare the translated kernel with the PTX oracle.")
+@_FUSION
 @_JSON
 @_QUIET
 def verify(
@@ -140,6 +160,7 @@ def verify(
     seed: int,
     stage: int | None,
     oracle: bool,
+    fusion: bool | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -147,7 +168,7 @@ def verify(
     from zluda_rr.runtime import MODELS, Progress, WorkloadKind, subject, verify_stage, verify_text
     from zluda_rr.runtime import verify as verify_layer
 
-    what = subject(layer, _cut_names(layer, cuts))
+    what = subject(layer, _cut_names(layer, cuts), fusion=_fusion(fusion))
     chosen = models or MODELS
     data = tuple(WorkloadKind(kind) for kind in kinds) or tuple(WorkloadKind)
     show = Progress(quiet)
@@ -163,14 +184,18 @@ def verify(
 @main.command()
 @_LAYER
 @_CUT
+@_FUSION
 @_JSON
 @_QUIET
-def bench(layer: str, cuts: tuple[str, ...], as_json: bool, quiet: bool) -> None:
-    """Instruction counts per wave, registers and memory of the translated against the rewritten kernel."""
+def bench(layer: str, cuts: tuple[str, ...], fusion: bool | None, as_json: bool, quiet: bool) -> None:
+    """Instruction counts per wave, registers and memory of the translated against the rewritten kernel.
+
+    With --fusion also of the kernel with fragment-consumer fusion alone (`fused`).
+    """
     from zluda_rr.runtime import Progress, bench_json, bench_text, subject
     from zluda_rr.runtime import bench as bench_layer
 
-    report = bench_layer(subject(layer, _cut_names(layer, cuts)), progress=Progress(quiet))
+    report = bench_layer(subject(layer, _cut_names(layer, cuts)), fused=_fusion(fusion), progress=Progress(quiet))
     _print_json(bench_json(report)) if as_json else click.echo(bench_text(report))
 
 

@@ -8,18 +8,21 @@ from zluda_rr.ptx import PtxError
 from zluda_rr.rewrite import inspect_json, inspect_text, load_contracts
 
 
-def inspect_file(source: Path, chosen: str | None = None, *, as_json: bool = False) -> str | Mapping[str, object]:
+def inspect_file(
+    source: Path, chosen: str | None = None, *, as_json: bool = False, fusion: bool = False
+) -> str | Mapping[str, object]:
     """Report on `source`, as text or as a JSON document.
 
     Of a container (or directory) the modules are listed; the report follows for the only module, else for each one
-    with a kernel that a rule names. `chosen` (number or sha256) asks for the report of that module alone.
+    with a kernel that a rule names. `chosen` (number or sha256) asks for the report of that module alone. `fusion` adds
+    the chains of fragment-consumer fusion.
     """
     if chosen is not None:
-        return _report(read_single(source, chosen), as_json)
+        return _report(read_single(source, chosen), as_json, fusion)
     found = contents(source)
     if found.is_text:
-        return _report(found.modules[0], as_json)
-    reports = {number: _guarded_report(module, as_json) for number, module in _worth_reading(found)}
+        return _report(found.modules[0], as_json, fusion)
+    reports = {number: _guarded_report(module, as_json, fusion) for number, module in _worth_reading(found)}
     if as_json:
         return listing_json(found, reports)
     text = "".join(f"\n--- module {number}\n{report}" for number, report in reports.items())
@@ -33,15 +36,15 @@ def _worth_reading(found: Contents) -> list[tuple[int, PtxImage]]:
     return [(number, module) for number, module in enumerate(found.modules, 1) if named.intersection(module.entries)]
 
 
-def _report(image: PtxImage, as_json: bool) -> str | Mapping[str, object]:
+def _report(image: PtxImage, as_json: bool, fusion: bool) -> str | Mapping[str, object]:
     if as_json:
-        return inspect_json(image.text, filename=image.origin)
-    return inspect_text(image.text, filename=image.origin)
+        return inspect_json(image.text, filename=image.origin, fusion=fusion)
+    return inspect_text(image.text, filename=image.origin, fusion=fusion)
 
 
-def _guarded_report(image: PtxImage, as_json: bool) -> str | Mapping[str, object]:
+def _guarded_report(image: PtxImage, as_json: bool, fusion: bool) -> str | Mapping[str, object]:
     """One module that does not parse must not hide the others."""
     try:
-        return _report(image, as_json)
+        return _report(image, as_json, fusion)
     except PtxError as error:
         return {"error": str(error)} if as_json else f"{error}\n"

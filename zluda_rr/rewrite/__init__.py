@@ -23,6 +23,9 @@ from .contract_reader import load_contract, load_contracts, read_contract
 from .driver import RewriteResult, examine_cut, instrument_phases, match_entry, rewrite_module
 from .entry_report import EntryReport, ModuleReport, examine_module
 from .forms import canonical_terms, listing, phase_forms, store_form
+from .fusion import HELPERS, FusionResult, calls_helpers, fuse_module, fusion_rules, fusion_wanted
+from .fusion_report import FusionReport
+from .fusion_report import report as report_fusion
 from .inspect import inspect_json, inspect_text, module_json, module_text
 from .layer_cut import LayerPlan
 from .match import Kernel, LayerMatch, RowMatch, analyse, match_layer
@@ -31,6 +34,7 @@ from .plan import OBLIGATIONS, Call, CutPlan, Obligation, Output
 from .report import CutReport
 
 __all__ = [
+    "HELPERS",
     "OBLIGATIONS",
     "AnyCutRule",
     "Argument",
@@ -44,6 +48,8 @@ __all__ = [
     "CutReport",
     "CutRule",
     "EntryReport",
+    "FusionReport",
+    "FusionResult",
     "Kernel",
     "Launch",
     "LayerContract",
@@ -63,9 +69,13 @@ __all__ = [
     "TokenImage",
     "WeightRegion",
     "analyse",
+    "calls_helpers",
     "canonical_terms",
     "examine_cut",
     "examine_module",
+    "fuse_module",
+    "fusion_rules",
+    "fusion_wanted",
     "inspect_json",
     "inspect_text",
     "instrument_phases",
@@ -78,6 +88,7 @@ __all__ = [
     "module_text",
     "phase_forms",
     "read_contract",
+    "report_fusion",
     "report_page",
     "rewrite_module",
     "store_form",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zluda_rr.errors import UserError
@@ -27,6 +27,7 @@ class FusionResult:
     entry: str
     plan: Plan
     view: KernelView
+    rules: tuple[Rule, ...]
     seconds: float
 
     @property
@@ -35,18 +36,34 @@ class FusionResult:
         return (HELPERS,) if self.plan.steps else ()
 
 
+def fusion_wanted(switch: bool | None, environment: Mapping[str, str], *, default: bool) -> bool:
+    """Is fusion on: the command's switch, else ZLUDA_RR_FUSION (1 or 0), else `default`."""
+    if switch is not None:
+        return switch
+    return {"1": True, "0": False}.get(environment.get("ZLUDA_RR_FUSION", ""), default)
+
+
 def fusion_rules() -> tuple[Rule, ...]:
     """The rules of rules/fragment-consumer.rule."""
     return load_rules(resource_dir("rules") / RULE_FILE)
 
 
-def fuse_module(module: Module, entry: str, rules: Sequence[Rule] | None = None) -> FusionResult:
-    """Keep accumulators in WMMA order between the products of one kernel. Raises UserError for an unknown entry."""
+def calls_helpers(module: Module) -> bool:
+    """Does a module call functions of HELPERS."""
+    return any(function.name.startswith("zrr_fc_") for function in module.functions)
+
+
+def fuse_module(module: Module, entry: str, rules: Sequence[Rule] | None = None, *, write: bool = True) -> FusionResult:
+    """Keep accumulators in WMMA order between the products of one kernel. Raises UserError for an unknown entry.
+
+    `rules` replace those of rules/fragment-consumer.rule. Without `write` the module stays as it is, for a report.
+    """
     function = module.function(entry)
     if function is None or function.body is None:
         raise UserError(f"{module.filename}: no entry {entry}")
     started = time.perf_counter()
     view = KernelView(module, function)
-    plan = make_plan(view, fusion_rules() if rules is None else rules)
-    edited = Writer(view, plan).write(module, entry) if plan.steps else module
-    return FusionResult(edited, entry, plan, view, time.perf_counter() - started)
+    chosen = fusion_rules() if rules is None else tuple(rules)
+    plan = make_plan(view, chosen)
+    edited = Writer(view, plan).write(module, entry) if plan.steps and write else module
+    return FusionResult(edited, entry, plan, view, chosen, time.perf_counter() - started)

@@ -101,7 +101,8 @@ class Writer:
             if place == at or self._view.dominates(place, at):
                 return names
         registers = [self._nvidia.get(value, value.register) for value in pair]
-        sources, lines = self._wide(*registers) if all(r in self._view.body.registers for r in registers) else (registers, [])
+        known = all(register in self._view.body.registers for register in registers)
+        sources, lines = self._wide(*registers) if known else (registers, [])
         targets = []
         for side, value in enumerate(pair):
             target = self._register()
@@ -123,14 +124,18 @@ class Writer:
             # By capture, not by value: both members of a pair may be one register.
             lifted: dict[str, str] = {}
             for condition in step.rule.of_kind("siblings"):
-                pair = tuple(match.captures[name] for name in condition.names)
-                lifted.update(zip(condition.names, names.get(pair, ()), strict=False))  # type: ignore[call-overload]
+                first, second = (match.captures[name] for name in condition.names)
+                if isinstance(first, Value) and isinstance(second, Value) and (first, second) in names:
+                    lifted.update(zip(condition.names, names[first, second], strict=True))
             self._template(step, match, lifted)
             return
         for side, match in enumerate(step.matches):
             replaced = {pair[side]: targets[side] for pair, targets in names.items()}
             if step.rule.template:
-                self._template(step, match, {n: replaced[t] for n, t in match.captures.items() if t in replaced})  # type: ignore[index]
+                terms = match.captures.items()
+                self._template(
+                    step, match, {n: replaced[t] for n, t in terms if isinstance(t, Value) and t in replaced}
+                )
             elif replaced:
                 number = match.statements[0]
                 self._at(number).text = self._renamed(self._view.statement(number), replaced)

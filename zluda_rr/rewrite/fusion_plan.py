@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .fusion_view import KernelView
@@ -25,7 +25,6 @@ class Plan:
     steps: Mapping[int, Step]
     lowered: dict[tuple[Value, Value], tuple[int, ...]] = field(default_factory=dict)
     packs: dict[int, Match] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def products(self) -> tuple[Step, ...]:
@@ -37,14 +36,12 @@ def make_plan(view: KernelView, rules: Sequence[Rule]) -> Plan:
     """Analyse, and analyse again without whatever turned out to be impossible, until nothing does."""
     banned: dict[int, str] = {}
     for _ in range(_MOST_ROUNDS):
-        started = time.perf_counter()
         words = Analysis(view, rules, banned).run()
         plan = Plan(words, _useful(view, words))
         _lower(view, plan)
         wrong = _impossible(view, plan)
         if not wrong:
             _shorten(view, plan, [r for r in rules if len(r.lines) > 1 and not r.of_kind("siblings")])
-            plan.seconds["analysis"] = time.perf_counter() - started
             return plan
         banned.update(wrong)
     # Whatever is still impossible is given up together with everything else.
@@ -79,7 +76,7 @@ def _results(step: Step) -> list[Value]:
 def _inputs(step: Step, words: Words) -> list[Value]:
     """Words that the step reads as words (not those it lifts)."""
     lifted = {value for pair in step.lifts for value in pair}
-    written = {name for name in step.matches[0].rule.results}
+    written = set(step.matches[0].rule.results)
     found = [term for m in step.matches for name, term in m.captures.items() if name not in written]
     return [t for t in found if isinstance(t, Value) and t in words.siblings and t not in lifted]
 
@@ -150,13 +147,16 @@ def _shorten(view: KernelView, plan: Plan, rules: Sequence[Rule]) -> None:
         if number in plan.packs or len(step.matches) == 1:
             continue
         for rule in rules:
+            started = time.perf_counter()
             match = find(rule, view, number, lambda m: _shortens(view, plan, lowered, m))
+            spent = plan.words.seconds.get(rule.name, 0.0) + time.perf_counter() - started
+            plan.words.seconds[rule.name] = spent
             if match is not None:
                 plan.packs[number] = match
                 break
 
 
-def _shortens(view: KernelView, plan: Plan, lowered: Iterable[Value], match: Match) -> bool:
+def _shortens(view: KernelView, plan: Plan, lowered: Container[object], match: Match) -> bool:
     place = match.statements[match.rule.anchor]
     for number in match.statements:
         step = plan.steps.get(number)

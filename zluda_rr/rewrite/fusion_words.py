@@ -7,7 +7,8 @@ same instruction on the siblings, and whatever else reads a word makes NVIDIA's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from zluda_rr.ptx import Statement
@@ -34,7 +35,9 @@ class Step:
         """Statements that the step stands for, ascending."""
         if len(self.matches) == 1 and self.rule.lines[0].label != "at":
             found = self.matches[0].statements
-            return tuple(sorted(n for n, line in zip(found, self.rule.lines, strict=True) if not _is_input(line.opcode)))
+            return tuple(
+                sorted(n for n, line in zip(found, self.rule.lines, strict=True) if not _is_input(line.opcode))
+            )
         return tuple(sorted({n for match in self.matches for n in match.statements}))
 
 
@@ -59,6 +62,8 @@ class Words:
     steps: list[Step] = field(default_factory=list)
     step_of: dict[int, Step] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Time spent on matching, by rule."""
 
     def join(self, first: Value, second: Value) -> None:
         """Make two values a pair."""
@@ -92,6 +97,12 @@ class Analysis:
                 self._carry(statement)
         return self.words
 
+    def _find(self, rule: Rule, number: int, accept: Callable[[Match], bool]) -> Match | None:
+        started = time.perf_counter()
+        match = find(rule, self._view, number, accept)
+        self.words.seconds[rule.name] = self.words.seconds.get(rule.name, 0.0) + time.perf_counter() - started
+        return match
+
     def _reads_word(self, statement: Statement) -> bool:
         return any(self._view.value(statement.number, r) in self.words.siblings for r in statement.uses)
 
@@ -116,7 +127,8 @@ class Analysis:
             return False
         for rule in rules:
             for strict in (True, False):
-                match = find(rule, self._view, statement.number, lambda m, strict=strict: self._fits(m, strict))
+                accept = self._fits_strictly if strict else self._fits_loosely
+                match = self._find(rule, statement.number, accept)
                 if match is not None:
                     self._enter_whole(rule, match)
                     return True
@@ -125,6 +137,12 @@ class Analysis:
         else:
             self._refuse(statement, "transpose of something other than the accumulators of one k step with C = 0")
         return False
+
+    def _fits_strictly(self, match: Match) -> bool:
+        return self._fits(match, True)
+
+    def _fits_loosely(self, match: Match) -> bool:
+        return self._fits(match, False)
 
     def _fits(self, match: Match, strict: bool) -> bool:
         """Can the match's lines become one step: operands there at the first, siblings where the rule wants them."""
@@ -148,7 +166,9 @@ class Analysis:
         """Statements that the step replaces; the products behind a transpose are steps of their own."""
         if match.rule.lines[0].label == "at":
             return match.statements
-        return tuple(n for n, line in zip(match.statements, match.rule.lines, strict=True) if not _is_input(line.opcode))
+        return tuple(
+            n for n, line in zip(match.statements, match.rule.lines, strict=True) if not _is_input(line.opcode)
+        )
 
     def _is_there(self, term: Term, first: int) -> bool:
         if not isinstance(term, Value):
@@ -164,7 +184,9 @@ class Analysis:
             return True
         if strict and (first in words or second in words):
             return False
-        return all(isinstance(t, Value) and self._view.is_steady(t) and self._view.width(t.register) == 32 for t in terms)
+        return all(
+            isinstance(t, Value) and self._view.is_steady(t) and self._view.width(t.register) == 32 for t in terms
+        )
 
     def _same(self, first: Term, second: Term) -> bool:
         number = max([t.statement for t in (first, second) if isinstance(t, Value)], default=1)
@@ -229,7 +251,7 @@ class Analysis:
 
     def _first_match(self, statement: Statement) -> Match | None:
         for rule in self._rules(statement, self._single):
-            match = find(rule, self._view, statement.number)
+            match = self._find(rule, statement.number, _anything)
             if match is not None and self._only_results(statement, match):
                 return match
         return None
@@ -240,10 +262,8 @@ class Analysis:
         values = [Value(register, statement.number) for register in statement.defs]
         return all(value in named or not self._view.readers(value) for value in values)
 
-    def _sibling(
-        self, statement: Statement, match: Match
-    ) -> tuple[Match, tuple[tuple[Value, Value], ...], int] | str:
-        """The same instruction on the siblings: (its match, pairs to lift, side of `statement`), or why there is none."""
+    def _sibling(self, statement: Statement, match: Match) -> tuple[Match, tuple[tuple[Value, Value], ...], int] | str:
+        """The same instruction on the siblings: (match, pairs to lift, side of `statement`), or why none."""
         inputs = [name for name in dict.fromkeys(match.rule.lines[0].captures()) if name not in match.rule.results]
         words = [match.captures[name] for name in inputs if match.captures[name] in self.words.siblings]
         sides = {self.words.side[word] for word in words if isinstance(word, Value)}
@@ -272,7 +292,7 @@ class Analysis:
                     found[:] = [lifts]
                 return lifts is not None and self._only_results(candidate, other)  # noqa: B023 - used at once
 
-            other = find(match.rule, self._view, number, consistent)
+            other = self._find(match.rule, number, consistent)
             if other is not None and (best is None or len(found[0]) < len(best[1])):
                 best = other, found[0]
                 if not found[0]:
@@ -303,6 +323,10 @@ class Analysis:
     def _liftable(self, value: Value, at: int) -> bool:
         wide = self._view.width(value.register) in (16, 32)
         return wide and self._view.is_steady(value) and self._view.dominates(value.statement, at)
+
+
+def _anything(match: Match) -> bool:
+    return True
 
 
 def _mismatch(statement: Statement, candidate: Statement) -> str:

@@ -7,17 +7,35 @@ from collections.abc import Sequence
 from .contract import LayerContract
 from .entry_report import EntryReport, ModuleReport, examine_module
 from .epilogue_report import epilogue_json, epilogue_lines
+from .fusion import fuse_module
+from .fusion_report import report as fusion_report
 from .report import SCHEMA, Json, layer_json, layer_text, phase_json, phase_table
 
 
-def inspect_text(text: str, *, filename: str = "<ptx>", contracts: Sequence[LayerContract] | None = None) -> str:
-    """Report on a PTX module, at most 100 columns wide. PtxError where it is not PTX."""
-    return module_text(examine_module(text, filename=filename, contracts=contracts))
+def inspect_text(
+    text: str, *, filename: str = "<ptx>", contracts: Sequence[LayerContract] | None = None, fusion: bool = False
+) -> str:
+    """Report on a PTX module, at most 100 columns wide. PtxError where it is not PTX. `fusion`: its chains, too."""
+    found = examine_module(text, filename=filename, contracts=contracts)
+    if not fusion:
+        return module_text(found)
+    chains = [fusion_report(fuse_module(found.module, e.function.name, write=False)).text() for e in found.entries]
+    return "\n".join((module_text(found), *chains))
 
 
-def inspect_json(text: str, *, filename: str = "<ptx>", contracts: Sequence[LayerContract] | None = None) -> Json:
+def inspect_json(
+    text: str, *, filename: str = "<ptx>", contracts: Sequence[LayerContract] | None = None, fusion: bool = False
+) -> Json:
     """The same report for programs; `schema` changes when keys change their meaning."""
-    return module_json(examine_module(text, filename=filename, contracts=contracts))
+    found = examine_module(text, filename=filename, contracts=contracts)
+    document = module_json(found)
+    if not fusion:
+        return document
+    chains = {
+        e.function.name: fusion_report(fuse_module(found.module, e.function.name, write=False)).json()
+        for e in found.entries
+    }
+    return {**document, "fusion": chains}
 
 
 def module_text(report: ModuleReport) -> str:

@@ -1,11 +1,14 @@
-"""Instruction counts of the translated against the rewritten kernel, measured side by side in the emulator."""
+"""Instruction counts of the translated and the rewritten kernels, measured side by side in the emulator."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zluda_rr.emulate.gfx12 import Stats, decode_program, load_code_object
 from zluda_rr.lower import CompiledKernel
 from zluda_rr.ptx import Module, edit_function, linearise
+from zluda_rr.rewrite import LayerCutRule
+from zluda_rr.resources import resource_dir
+from zluda_rr.rewrite import HELPERS, fuse_module
 from zluda_rr.runtime.cost import estimated_ms
 from zluda_rr.runtime.device import EmulatorDevice, Program
 from zluda_rr.runtime.progress import Progress
@@ -27,8 +30,10 @@ class VariantCounts:
     body_instructions_per_wave: float
     by_class: Mapping[str, float]
     body_by_class: Mapping[str, float]
+    body_by_mnemonic: Mapping[str, float]
     static_by_class: Mapping[str, int]
     wmma: float
+    ds_bpermute: float
     vgprs: int
     sgprs: int
     scratch_bytes: int
@@ -47,32 +52,63 @@ class BenchReport:
     variants: Mapping[str, VariantCounts]
 
     @property
+    def default(self) -> str:
+        """The variant that a player gets."""
+        return next(name for name in ("direct", "rewritten", *self.variants) if name in self.variants)
+
+    @property
+    def ratios(self) -> Mapping[str, float]:
+        """Instructions per wave of the translated kernel over those of every other variant."""
+        before = self.variants["translated"].instructions_per_wave
+        return {n: before / c.instructions_per_wave for n, c in self.variants.items() if n != "translated"}
+
+    @property
     def ratio(self) -> float:
-        """Instructions per wave, translated over rewritten."""
-        return self.variants["translated"].instructions_per_wave / self.variants["rewritten"].instructions_per_wave
+        """Instructions per wave, translated over the default variant."""
+        return self.ratios[self.default]
 
 
 def bench(what: Subject, *, shape: Shape = DEFAULT_SHAPE, progress: Progress | None = None) -> BenchReport:
-    """Compile both kernels, run both over one launch and count what they execute."""
+    """Compile all variants, run them over one launch and count what they execute."""
     show = progress or Progress(quiet=True)
     launch = build_launch(what.contract, shape)
-    result = what.rewrite()
-    entry = what.contract.entry
-    first, last = result.region
-    rewritten_last = last + _statements(result.module, entry) - _statements(what.module, entry)
-    bodies = what.body_sources(result)
-    requests = (
-        Request("translated", what.module),
-        Request("rewritten", result.module, bodies),
-        Request("translated with markers", mark(what.module, entry, first, last)),
-        Request("rewritten with markers", mark(result.module, entry, first, rewritten_last), bodies),
-    )
-    programs = compile_all(requests, entry, show)
+    plain, marked = _requests(what)
+    programs = compile_all((*plain, *marked), what.contract.entry, show)
     counts = {}
-    for plain, marked in zip(programs[:2], programs[2:], strict=True):
-        with show.step(f"run {plain.name}"):
-            counts[plain.name] = _count(plain, marked, launch)
+    for bare, probe in zip(programs[: len(plain)], programs[len(plain) :], strict=True):
+        with show.step(f"run {bare.name}"):
+            counts[bare.name] = _count(bare, probe, launch)
     return BenchReport(what.contract.layer, what.cuts, launch.name, shape.blocks, counts)
+
+
+def _requests(what: Subject) -> tuple[list[Request], list[Request]]:
+    """Every variant as it is, and with markers around the replaced region."""
+    entry = what.contract.entry
+    plain, marked = [], []
+    for name, variant in _variants(what).items():
+        result = variant.rewrite()
+        first, last = result.region
+        if not plain:
+            plain.append(Request("translated", what.module))
+            marked.append(Request("translated with markers", mark(what.module, entry, first, last)))
+        end = last + _statements(result.module, entry) - _statements(what.module, entry)
+        bodies = variant.body_sources(result)
+        plain.append(Request(name, result.module, bodies, variant.defines))
+        module = mark(result.module, entry, first, end)
+        marked.append(Request(f"{name} with markers", module, bodies, variant.defines))
+    return plain, marked
+
+
+def _variants(what: Subject) -> dict[str, Subject]:
+    """The rewritten kernels to measure: all bodies of a layer cut, and the direct one in its saturating mode."""
+    whole = next((r for r in map(what.contract.cut, what.cuts) if isinstance(r, LayerCutRule)), None)
+    if whole is None or what.body is not None:
+        return {what.body or "rewritten": what}
+    found = {body.name: replace(what, body=body.name) for body in reversed(whole.bodies)}
+    if "direct" in found:
+        saturating = (*what.defines, ("ZRR_SATURATING", "1"))
+        found["direct_saturating"] = replace(found["direct"], defines=saturating)
+    return found
 
 
 def _statements(module: Module, entry: str) -> int:
@@ -91,24 +127,32 @@ def mark(module: Module, entry: str, first: int, last: int) -> Module:
     )
 
 
-def _count(program: Program, marked: Program, launch: Launch) -> VariantCounts:
+def _count(program: Program, marked: Program | None, launch: Launch) -> VariantCounts:
     device = EmulatorDevice()
     stats = _stats(device, program, launch)
-    body = _stats(device, marked, launch).between(*_markers(marked))
+    body = stats.between(0, 0) if marked is None else _stats(device, marked, launch).between(*_markers(marked))
     compiled: CompiledKernel = program.code()
     return VariantCounts(
         instructions_per_wave=stats.instructions_per_wave,
         body_instructions_per_wave=body.instructions_per_wave,
         by_class=stats.by_class,
         body_by_class=body.by_class,
+        body_by_mnemonic=_most_frequent(body),
         static_by_class=stats.static_by_class,
         wmma=stats.by_class["wmma"],
+        ds_bpermute=stats.by_mnemonic.get("ds_bpermute_b32", 0) / stats.waves,
         vgprs=compiled.vgprs,
         sgprs=compiled.sgprs,
         scratch_bytes=compiled.scratch_bytes,
         lds_bytes=compiled.lds_bytes,
         estimated_ms=estimated_ms(stats.by_class),
     )
+
+
+def _most_frequent(stats: Stats, count: int = 24) -> Mapping[str, float]:
+    """Executions per wave of the most frequent instructions."""
+    ranked = sorted(stats.by_mnemonic.items(), key=lambda item: (-item[1], item[0]))[:count]
+    return {mnemonic: number / stats.waves for mnemonic, number in ranked}
 
 
 def _markers(program: Program) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zluda_rr.errors import UserError
@@ -10,7 +10,7 @@ from zluda_rr.image import read_single, write_atomically
 from zluda_rr.lower import compile_module
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import RewriteResult, load_contract, rewrite_module
+from zluda_rr.rewrite import RewriteResult, fuse_module, load_contract, rewrite_module
 from zluda_rr.runtime.progress import Progress
 
 
@@ -42,19 +42,23 @@ def rewrite_file(
     chosen: str | None = None,
     finish: Callable[[str], str] = str,
     body: str | None = None,
+    *,
+    fusion: bool = False,
 ) -> RewriteResult:
     """Rewrite a module of `source`, a text or a container, into the PTX text `output`.
 
     `chosen` names the module where `source` holds several: its number or sha256. `finish` is applied to the text
-    before it is written, `body` chooses one of a layer cut's bodies. Raises UserError, and writes nothing, when a cut is
-    refused.
+    before it is written, `body` chooses one of a layer cut's bodies. With `fusion` fragment-consumer fusion follows the
+    cuts, and no names mean no cut. Raises UserError, and writes nothing, when a cut is refused.
     """
     contract = load_contract(layer)
     image = read_single(source, chosen)
     module = parse(image.text, filename=image.origin)
-    result = rewrite_module(module, contract, cuts or contract.default_cuts, body=body)
+    result = rewrite_module(module, contract, cuts or (() if fusion else contract.default_cuts), body=body)
     if result.refused:
         raise UserError(f"{image.origin}: {result.refused}")
+    if fusion:
+        result = replace(result, module=fuse_module(result.module, contract.entry).module)
     write_atomically(output, finish(print_module(result.module)).encode())
     return result
 

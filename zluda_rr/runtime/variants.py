@@ -12,7 +12,16 @@ from zluda_rr.image import read_ptx, shipped_module
 from zluda_rr.lower import CompiledKernel, compile_module
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import LayerContract, LayerCutRule, RewriteResult, load_contract, rewrite_module
+from zluda_rr.rewrite import (
+    HELPERS,
+    LayerContract,
+    LayerCutRule,
+    RewriteResult,
+    calls_helpers,
+    fuse_module,
+    load_contract,
+    rewrite_module,
+)
 from zluda_rr.runtime.device import Program
 from zluda_rr.runtime.progress import Progress
 
@@ -25,6 +34,7 @@ class Subject:
 
     `body` chooses among a layer cut's bodies, `defines` are macros its sources are compiled with. `bodies` replaces the
     rule's own kernel sources (a test's broken body), `edit` changes the rewritten module (a test's broken call).
+    With `fusion` fragment-consumer fusion follows the cuts.
     """
 
     contract: LayerContract
@@ -34,36 +44,45 @@ class Subject:
     edit: Edit | None = None
     body: str | None = None
     defines: tuple[tuple[str, str], ...] = ()
+    fusion: bool = False
 
     def rewrite(self, *, capture: bool = False) -> RewriteResult:
         """The rewritten module. Raises UserError with the first failed obligation when a cut is refused."""
         result = rewrite_module(self.module, self.contract, self.cuts, capture=capture, body=self.body)
         if result.refused:
             raise UserError(f"{self.contract.layer}: {result.refused}")
+        if self.fusion:
+            result = replace(result, module=fuse_module(result.module, self.contract.entry).module)
         return result if self.edit is None else replace(result, module=self.edit(result.module))
 
     def body_sources(self, result: RewriteResult) -> tuple[Path, ...]:
         """HIP sources of the bodies the rewritten module calls."""
         if self.bodies is not None:
             return self.bodies
-        return tuple(resource_dir("kernels") / name for name in result.body_sources)
+        helpers = (HELPERS,) if calls_helpers(result.module) else ()
+        return tuple(resource_dir("kernels") / name for name in (*result.body_sources, *helpers))
 
 
-def subject(layer: str, cuts: Sequence[str], *, module: Path | None = None, body: str | None = None) -> Subject:
-    """A layer's reference module (or the one in `module`) with the named cuts; no names mean what a player gets."""
+def subject(
+    layer: str, cuts: Sequence[str], *, module: Path | None = None, body: str | None = None, fusion: bool = False
+) -> Subject:
+    """A layer's reference module (or the one in `module`) with the named cuts; no names mean what a player gets.
+
+    With `fusion` no names mean no cut: fragment-consumer fusion alone.
+    """
     contract = load_contract(layer)
     path = shipped_module(layer) if module is None else module
     known = {cut.name for cut in contract.cuts}
     for cut in cuts:
         if cut not in known:
             raise UserError(f"{layer} has no cut {cut}; there are: {', '.join(sorted(known))}")
-    chosen = tuple(cuts) or contract.default_cuts
+    chosen = tuple(cuts) or (() if fusion else contract.default_cuts)
     if body is not None:
         whole = [rule for rule in map(contract.cut, chosen) if isinstance(rule, LayerCutRule)]
         if not whole:
             raise UserError(f"{layer}: --body {body}: none of the cuts {', '.join(chosen)} has bodies to choose from")
         whole[0].using(body)  # complains about an unknown name
-    return Subject(contract, parse(read_ptx(path), filename=str(path)), chosen, body=body)
+    return Subject(contract, parse(read_ptx(path), filename=str(path)), chosen, body=body, fusion=fusion)
 
 
 @dataclass(frozen=True, slots=True)

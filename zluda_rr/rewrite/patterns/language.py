@@ -146,7 +146,7 @@ def read_rules(text: str, *, filename: str = "<rules>") -> tuple[Rule, ...]:
     try:
         tree = _parser().parse(text)
     except UnexpectedInput as error:
-        wanted = sorted({_SPOKEN.get(name, name) for name in getattr(error, "expected", None) or error.allowed or ()})
+        wanted = sorted({_SPOKEN.get(name, name) for name in _expected(error)})
         line, column = (error.line, error.column) if error.line > 0 else _end(text)
         raise RuleError(filename, text, line, column, f"expected {' or '.join(wanted)}") from error
     reader = _Reader(filename, text)
@@ -169,6 +169,14 @@ _SPOKEN = {
     "WHERE": "where", "CARRY": "carry", "EMIT": "emit", "MATCH": "match", "REASON": "reason", "SOURCE": "source",
     "COMMUTES": "commutes", "USES": "uses", "SIBLINGS": "siblings", "PRIVATE": "private", "ZERO": "zero",
 }  # fmt: skip
+
+
+def _expected(error: UnexpectedInput) -> set[str]:
+    for attribute in ("expected", "allowed"):
+        found = getattr(error, attribute, None)
+        if found:
+            return set(found)
+    return set()
 
 
 def _end(text: str) -> tuple[int, int]:
@@ -265,7 +273,7 @@ def _unquote(token: object) -> str:
 
 
 def _expression(opcode: str) -> re.Pattern[str]:
-    """`add|sub.*.f16x2`: alternatives of the opcode, then modifiers; `.x?` may be missing, `.*` is any number of them."""
+    """`add|sub.*.f16x2`: alternatives of the opcode, then modifiers; `.x?` may be missing, `.*` is any number."""
     first, *modifiers = opcode.split(".")
     parts = [f"(?:{first})"]
     for modifier in modifiers:

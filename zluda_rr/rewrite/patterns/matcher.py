@@ -53,9 +53,7 @@ class Match:
 _MOST_STEPS = 20_000  # of one search; a rule that needs more is a mistake in the rule
 
 
-def find(
-    rule: Rule, source: Source, number: int, accept: Callable[[Match], bool] = lambda match: True
-) -> Match | None:
+def find(rule: Rule, source: Source, number: int, accept: Callable[[Match], bool] = lambda match: True) -> Match | None:
     """The first match (ascending statement numbers) with the rule's anchor at statement `number` that is accepted."""
     search = _Search(rule, source, accept)
     for captures in search.line(rule.anchor, number, {}):
