@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from zluda_rr.emulate.gfx12 import Stats, decode_program, load_code_object
 from zluda_rr.lower import CompiledKernel
 from zluda_rr.ptx import Module, edit_function, linearise
-from zluda_rr.rewrite import LayerCutRule
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import HELPERS, fuse_module
+from zluda_rr.rewrite import HELPERS, LayerCutRule, fuse_module
 from zluda_rr.runtime.cost import estimated_ms
 from zluda_rr.runtime.device import EmulatorDevice, Program
 from zluda_rr.runtime.progress import Progress
@@ -68,23 +68,38 @@ class BenchReport:
         return self.ratios[self.default]
 
 
-def bench(what: Subject, *, shape: Shape = DEFAULT_SHAPE, progress: Progress | None = None) -> BenchReport:
-    """Compile all variants, run them over one launch and count what they execute."""
+def bench(
+    what: Subject, *, shape: Shape = DEFAULT_SHAPE, fused: bool = False, progress: Progress | None = None
+) -> BenchReport:
+    """Compile all variants, run them over one launch and count what they execute.
+
+    With `fused` also the kernel with fragment-consumer fusion alone.
+    """
     show = progress or Progress(quiet=True)
     launch = build_launch(what.contract, shape)
     plain, marked = _requests(what)
-    programs = compile_all((*plain, *marked), what.contract.entry, show)
+    if fused:
+        module = fuse_module(what.module, what.contract.entry).module
+        plain.append(Request("fused", module, (resource_dir("kernels") / HELPERS,)))
+    extra = [_fused(what)] if fused else []
+    programs = compile_all((*plain, *marked, *extra), what.contract.entry, show)
     counts = {}
-    for bare, probe in zip(programs[: len(plain)], programs[len(plain) :], strict=True):
+    for bare, probe in zip_longest(programs[: len(plain)], programs[len(plain) :]):
         with show.step(f"run {bare.name}"):
             counts[bare.name] = _count(bare, probe, launch)
     return BenchReport(what.contract.layer, what.cuts, launch.name, shape.blocks, counts)
 
 
+def _fused(what: Subject) -> Request:
+    module = fuse_module(what.module, what.contract.entry).module
+    return Request("fused", module, (resource_dir("kernels") / HELPERS,))
+
+
 def _requests(what: Subject) -> tuple[list[Request], list[Request]]:
     """Every variant as it is, and with markers around the replaced region."""
     entry = what.contract.entry
-    plain, marked = [], []
+    plain: list[Request] = []
+    marked: list[Request] = []
     for name, variant in _variants(what).items():
         result = variant.rewrite()
         first, last = result.region
