@@ -36,7 +36,13 @@ _MODULE = click.option("--module", "chosen", help="Module of a container: its nu
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON document instead of text.")
 _QUIET = click.option("--quiet", is_flag=True, help="No progress lines on stderr.")
 _LAYER = click.option("--layer", default="enc0", show_default=True, help="Layer with a rule in rules/.")
-_CUT = click.option("--cut", "cuts", multiple=True, help="Cut of the rule, `phase8` or `enc0.phase8`; default: all.")
+_BODY = click.option("--body", help="Body of the layer cut, `direct` or `staged`; default: direct.")
+_CUT = click.option(
+    "--cut",
+    "cuts",
+    multiple=True,
+    help="Cut of the rule, `layer` or `enc0.layer`; default: the whole layer where the rule has that cut.",
+)
 
 
 _FUSION = click.option(
@@ -81,6 +87,7 @@ def inspect(file: Path, chosen: str | None, fusion: bool | None, as_json: bool) 
 @_MODULE
 @_LAYER
 @_CUT
+@_BODY
 @click.option(
     "--target",
     type=click.Choice(["zluda", "nvptx"]),
@@ -97,6 +104,7 @@ def rewrite(
     chosen: str | None,
     layer: str,
     cuts: tuple[str, ...],
+    body: str | None,
     target: str,
     no_contraction: bool,
     fusion: bool | None,
@@ -110,7 +118,7 @@ def rewrite(
     from zluda_rr.runtime import rewrite_file
 
     finish = finishing(target == "nvptx", no_contraction)
-    result = rewrite_file(file, output, layer, _cut_names(layer, cuts), chosen, finish, fusion=_fusion(fusion))
+    result = rewrite_file(file, output, layer, _cut_names(layer, cuts), chosen, finish, body, fusion=_fusion(fusion))
     _print_json(result.json()) if as_json else click.echo(result.text(), nl=False)
 
 
@@ -132,6 +140,7 @@ def compile(file: Path, output: Path, entry: str | None, chosen: str | None, as_
 @main.command()
 @_LAYER
 @_CUT
+@_BODY
 @click.option(
     "--model",
     "models",
@@ -155,6 +164,7 @@ def compile(file: Path, output: Path, entry: str | None, chosen: str | None, as_
 def verify(
     layer: str,
     cuts: tuple[str, ...],
+    body: str | None,
     models: tuple[str, ...],
     kinds: tuple[str, ...],
     seed: int,
@@ -168,7 +178,7 @@ def verify(
     from zluda_rr.runtime import MODELS, Progress, WorkloadKind, subject, verify_stage, verify_text
     from zluda_rr.runtime import verify as verify_layer
 
-    what = subject(layer, _cut_names(layer, cuts), fusion=_fusion(fusion))
+    what = subject(layer, _cut_names(layer, cuts), body=body, fusion=_fusion(fusion))
     chosen = models or MODELS
     data = tuple(WorkloadKind(kind) for kind in kinds) or tuple(WorkloadKind)
     show = Progress(quiet)

@@ -103,12 +103,14 @@ def _requests(what: Subject) -> tuple[list[Request], list[Request]]:
     for name, variant in _variants(what).items():
         result = variant.rewrite()
         first, last = result.region
-        if not plain:
-            plain.append(Request("translated", what.module))
+        bodies = variant.body_sources(result)
+        plain += [] if plain else [Request("translated", what.module)]
+        plain.append(Request(name, result.module, bodies, variant.defines))
+        if variant.fusion or not result.plans:  # no one region is replaced
+            continue
+        if not marked:
             marked.append(Request("translated with markers", mark(what.module, entry, first, last)))
         end = last + _statements(result.module, entry) - _statements(what.module, entry)
-        bodies = variant.body_sources(result)
-        plain.append(Request(name, result.module, bodies, variant.defines))
         module = mark(result.module, entry, first, end)
         marked.append(Request(f"{name} with markers", module, bodies, variant.defines))
     return plain, marked

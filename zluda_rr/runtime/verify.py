@@ -12,7 +12,7 @@ from zluda_rr.runtime.weights import WorkloadKind
 from zluda_rr.runtime.workload import Launch, Shape, build_launch
 
 MODELS = ("exact", "sequential", "pairwise")
-DEFAULT_SHAPE = Shape(ex=42, ey=36, shift_x=4, shift_y=2)
+DEFAULT_SHAPE = Shape(ex=58, ey=58, shift_x=4, shift_y=2)  # 8 x 8 blocks, partial ones on all four sides
 DEFAULT_KINDS = tuple(WorkloadKind)
 
 
