@@ -1,6 +1,7 @@
-/* A CUDA library that records what it is given. Every call appends a line `CALL STATUS FILE` to $FAKE_CUDA_DIR/calls and
+/* A CUDA library that records what it is given. Every call appends a line `CALL STATUS FILE LIBRARY` to $FAKE_CUDA_DIR/calls and
  * stores the image (or the file name) that it received in FILE. $FAKE_CUDA_REJECT: refuse images with that text. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -12,6 +13,8 @@
 #define API __attribute__((visibility("default")))
 
 static size_t size_of(const unsigned char *image) {
+    const char *limit = getenv("FAKE_CUDA_BYTES"); /* for images that no sound loader would measure */
+    if (limit != NULL) return (size_t)atoi(limit);
     uint32_t magic;
     uint16_t header;
     uint64_t files;
@@ -19,11 +22,10 @@ static size_t size_of(const unsigned char *image) {
     if (magic == 0xba55ed50) {
         memcpy(&header, image + 6, 2);
         memcpy(&files, image + 8, 8);
-        return files > 1 << 20 ? 16 : header + files;
+        return header + files;
     }
     if (magic == 0x466243b1) return 24;
-    const char *limit = getenv("FAKE_CUDA_BYTES"); /* for images that no sound loader would measure */
-    return limit != NULL ? (size_t)atoi(limit) : strlen((const char *)image);
+    return strlen((const char *)image);
 }
 
 static int record(const char *call, const void *bytes, size_t size) {
@@ -38,7 +40,10 @@ static int record(const char *call, const void *bytes, size_t size) {
         fwrite(bytes, 1, size, file);
         fclose(file);
     }
-    const int used = snprintf(line, sizeof line, "%s %d %s\n", call, status, path);
+    Dl_info own = {0};
+    dladdr((void *)record, &own);
+    const char *base = strrchr(own.dli_fname, '/');
+    const int used = snprintf(line, sizeof line, "%s %d %s %s\n", call, status, path, base != NULL ? base + 1 : "-");
     snprintf(path, sizeof path, "%s/calls", folder);
     const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (write(fd, line, (size_t)used) != used) abort();

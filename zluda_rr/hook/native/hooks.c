@@ -60,7 +60,8 @@ static void *object_of(function f) {
 }
 #define CALL(type, object) (*(type *)&(void *){object})
 
-static _Atomic(void *) known[HOOKS];
+static _Atomic(void *) known[HOOKS];   /* the decision of real() */
+static _Atomic(void *) learned[HOOKS]; /* what the host was given before this library put its own in place */
 
 static enum hook hook_of(const char *name) {
     enum hook index = LOAD;
@@ -85,7 +86,8 @@ static void *look_in(void *library, const char *name, void *ours) {
     return object == ours ? NULL : object;
 }
 
-/* The function behind a hook: in the named library, behind this one, or in the CUDA library that is or can be loaded. */
+/* The function behind a hook: from the named library, else the one that the host was given, else the one behind this
+ * library, else from the CUDA library that is or can be loaded. */
 static void *real(enum hook index) {
     void *object = atomic_load(&known[index]);
     if (object != NULL) return object;
@@ -98,6 +100,7 @@ static void *real(enum hook index) {
             zrr_log(settings, ZRR_INFO, "ZLUDA_RR_CUDA_LIB %.200s: no %s there", settings->cuda_lib, name);
     }
     free(settings);
+    if (object == NULL) object = atomic_load(&learned[index]);
     if (object == NULL) object = look_in(RTLD_NEXT, name, ours);
     if (object == NULL) object = look_in(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD), name, ours);
     if (object == NULL) object = look_in(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL), name, ours);
@@ -107,7 +110,7 @@ static void *real(enum hook index) {
 
 static void learn(enum hook index, void *object) {
     void *none = NULL;
-    if (object != object_of(hooks[index].ours)) atomic_compare_exchange_strong(&known[index], &none, object);
+    if (object != object_of(hooks[index].ours)) atomic_compare_exchange_strong(&learned[index], &none, object);
 }
 
 static void rejected(const char *where, result status) {
