@@ -176,6 +176,17 @@ def test_lds_is_private_to_a_workgroup() -> None:
     assert (target.vgpr[3] == 1000 * (wave ^ 1) + LANE).all()
 
 
+def test_lds_base_and_offset_add_up_in_32_bits() -> None:
+    target = machine(1, lds=1024)
+    target.vgpr[0] = (4 * LANE - 512).astype(np.int32).view(np.uint32)
+    target.vgpr[1] = LANE + 7
+    target.vgpr[2] = 4 * LANE
+    lines = ["ds_store_b32 v0, v1 offset:512", "ds_load_b32 v3, v2"]
+    execute(target, [*lines, "ds_load_2addr_b32 v[4:5], v0 offset0:128 offset1:128"])
+    for register in (3, 4, 5):
+        assert (target.vgpr[register, 0] == LANE + 7).all()
+
+
 @pytest.mark.parametrize("mask", [0xFFFF_FFFF, 0x00FF_0F01])
 def test_lds_forms(mask: int) -> None:
     target = machine(1, lds=4096)

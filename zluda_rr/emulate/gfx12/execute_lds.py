@@ -37,8 +37,9 @@ _SMALL_STORES = {"b8": (1, 0), "b16": (2, 0), "b8_d16_hi": (1, 16), "b16_d16_hi"
 
 
 def _address(b: Binder, offset: int) -> transfer.Address:
+    """Base and offset add up in 32 bits: LLVM relies on a negative base wrapping."""
     index = transfer.rows(b, b.inst.src[0], 1)[0]
-    return lambda lanes: index[lanes].astype(np.int64) + offset
+    return lambda lanes: (index[lanes] + np.uint32(offset)).astype(np.int64)
 
 
 def _own_offset(b: Binder) -> transfer.Address:
@@ -81,7 +82,7 @@ def _load_pair(nbytes: int, stride: int) -> Build:
             offset = b.inst.mods.get(f"offset{number}", 0) * stride * nbytes
 
             def address(lanes: Array, offset: int = offset) -> Array:
-                return flat[lanes].astype(np.int64) + offset
+                return (flat[lanes] + np.uint32(offset)).astype(np.int64)
 
             transfer.load(b, port, address, nbytes, _part(target, number * nbytes // 4))
 
