@@ -73,12 +73,31 @@ def _print_json(value: object) -> None:
 @_MODULE
 @_FUSION
 @_JSON
-def inspect(file: Path, chosen: str | None, fusion: bool | None, as_json: bool) -> None:
+@click.option("--html", "page", type=_FILE, help="Write the report as one self-contained HTML page instead.")
+def inspect(file: Path, chosen: str | None, fusion: bool | None, as_json: bool, page: Path | None) -> None:
     """Phases, contract and cuts of the kernels in FILE: PTX, fatbin, cubin, ELF, PE, or a directory of them."""
-    from zluda_rr.inspection import inspect_file
+    from zluda_rr.inspection import inspect_file, page_file
 
+    if page is not None:
+        click.echo(page_file(file, page, chosen), nl=False)
+        return
     report = inspect_file(file, chosen, as_json=as_json, fusion=_fusion(fusion, default=True))
     click.echo(report, nl=False) if isinstance(report, str) else _print_json(report)
+
+
+@main.command()
+@click.argument("a", type=_ANY)
+@click.argument("b", type=_ANY)
+@_JSON
+def diff(a: Path, b: Path, as_json: bool) -> None:
+    """What changed from module A to module B of the same layers: phases, operands, offsets, epilogues, parameters."""
+    from zluda_rr.inspection import diff_files
+    from zluda_rr.rewrite import difference_json, difference_text
+
+    found = diff_files(a, b)
+    _print_json(difference_json(found)) if as_json else click.echo(difference_text(found), nl=False)
+    if not found.equal:
+        sys.exit(1)
 
 
 @main.command()

@@ -3,9 +3,18 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from zluda_rr.image import Contents, PtxImage, contents, listing_json, listing_text, read_single
+from zluda_rr.image import Contents, PtxImage, contents, listing_json, listing_text, read_single, write_atomically
 from zluda_rr.ptx import PtxError
-from zluda_rr.rewrite import inspect_json, inspect_text, load_contracts
+from zluda_rr.rewrite import (
+    Difference,
+    ModuleReport,
+    compare_modules,
+    examine_module,
+    inspect_json,
+    inspect_text,
+    load_contracts,
+    report_page,
+)
 
 
 def inspect_file(
@@ -27,6 +36,30 @@ def inspect_file(
         return listing_json(found, reports)
     text = "".join(f"\n--- module {number}\n{report}" for number, report in reports.items())
     return listing_text(found) + text
+
+
+def page_file(source: Path, output: Path, chosen: str | None = None) -> str:
+    """Write the report on `source` as one HTML page; the line to print about it."""
+    if chosen is not None:
+        images = [read_single(source, chosen)]
+    else:
+        found = contents(source)
+        images = [found.modules[0]] if found.is_text else [module for _, module in _worth_reading(found)]
+    page = report_page([examine_module(image.text, filename=image.origin) for image in images], source.name)
+    write_atomically(output, page)
+    return (
+        f"{output}: page of {len(images)} {'module' if len(images) == 1 else 'modules'}, {len(page.encode())} bytes\n"
+    )
+
+
+def diff_files(a: Path, b: Path) -> Difference:
+    """What changed from one module to another; both are recovered without rules."""
+    return compare_modules(_without_rules(a), _without_rules(b))
+
+
+def _without_rules(source: Path) -> ModuleReport:
+    image = read_single(source)
+    return examine_module(image.text, filename=image.origin, contracts=())
 
 
 def _worth_reading(found: Contents) -> list[tuple[int, PtxImage]]:

@@ -119,14 +119,14 @@ def _owners(body: Body, values: Values, keys: dict[int, Key], rows: Sequence[Row
     known = {mma.statement for row in rows if row.phase.problem is None for mma in row.phase.mmas}
     for statement in reversed(body.statements):
         number = statement.number
-        owner = owners.get(number)
-        if owner is None and (number in known or statement.opcode in CONTROL):
-            owner = OPERANDS
+        owner = OPERANDS if number in known or statement.opcode in CONTROL else owners.get(number)
         if owner is None or statement.instruction is None:
             continue
         for register in statement.uses:
             for definition in values.reaching(number, register):
-                if definition not in keys and body[definition].opcode != "mma":
+                source = body[definition]
+                # Of an mma's operands only constants: whatever else makes them must be an operation of its own.
+                if definition not in keys and source.opcode != "mma" and not (number in known and source.uses):
                     owners[definition] = owner
     return owners
 

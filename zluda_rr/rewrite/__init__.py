@@ -20,6 +20,7 @@ from .contract import (
     WeightRegion,
 )
 from .contract_reader import load_contract, load_contracts, read_contract
+from .difference import Difference, compare_modules, difference_json, difference_text
 from .driver import RewriteResult, examine_cut, instrument_phases, match_entry, rewrite_module
 from .entry_report import EntryReport, ModuleReport, examine_module
 from .forms import canonical_terms, listing, phase_forms, store_form
@@ -47,6 +48,7 @@ __all__ = [
     "CutPlan",
     "CutReport",
     "CutRule",
+    "Difference",
     "EntryReport",
     "FusionReport",
     "FusionResult",
@@ -71,6 +73,9 @@ __all__ = [
     "analyse",
     "calls_helpers",
     "canonical_terms",
+    "compare_modules",
+    "difference_json",
+    "difference_text",
     "examine_cut",
     "examine_module",
     "fuse_module",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from math import sqrt
 
-from zluda_rr.analysis import Bias, Columns, Derived, Epilogue, Operation, Residual, Row, Source
+from zluda_rr.analysis import Bias, Columns, Derived, Epilogue, Operation, Residual, Row, Shared, Source
 
 from .report import weight_spans
 
@@ -159,7 +159,8 @@ def _arc(start: float, end: float, side: int, style: str, stroke: str, tip: str)
 def _box(row: Row, y: float) -> list[str]:
     phase = row.phase
     shape = "×".join(map(str, phase.shape)) if phase.problem is None else "no product"
-    text = f"A {row.a} · B {row.b} · C {row.c}".replace("unknown: ", "? ")
+    a = "shared tile" if isinstance(row.a, Shared) else row.a
+    text = f"A {a} · B {row.b} · C {row.c}".replace("unknown: ", "? ")
     return [
         _rect(_LEFT, y - 11, _BOX, 22, "var(--track)", text, 5),
         _text(_LEFT + 8, y + 4, f"P{phase.index}"),

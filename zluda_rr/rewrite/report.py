@@ -59,14 +59,14 @@ def layer_text(match: LayerMatch, reports: Sequence[CutReport], epilogues: str =
     """The whole report on one recognised entry; `epilogues` is its epilogue table."""
     kernel, contract = match.kernel, match.contract
     lines = [
-        *_clip(f"entry     {kernel.function.name}"),
+        *clip(f"entry     {kernel.function.name}"),
         f"layer     {contract.layer}: {_verdict(match)}",
         f"size      {_size(match)}",
         "",
         *phase_table([_of_row(row) for row in match.rows]),
     ]
     for text in _all_differences(match):
-        lines += _clip(f"  differs: {text}")
+        lines += clip(f"  differs: {text}")
     lines += ["", *epilogues.splitlines()] if epilogues else []
     for report in reports:
         lines += ["", *cut_lines(report)]
@@ -202,11 +202,11 @@ def cut_lines(report: CutReport) -> list[str]:
     for obligation in report.obligations:
         word = {True: "pass", False: "FAIL", None: "  - "}[obligation.holds]
         lines.append(f"  {obligation.number} {word}  {obligation.title}")
-        lines += _clip(f"          {obligation.detail}")
+        lines += clip(f"          {obligation.detail}")
     return lines
 
 
-def _clip(text: str) -> list[str]:
+def clip(text: str) -> list[str]:
     """Lines of at most WIDTH columns, continuations indented like the first."""
     indent = " " * (len(text) - len(text.lstrip()) + 2)
     lines = []
@@ -221,7 +221,7 @@ def _clip(text: str) -> list[str]:
 def rewrite_text(match: LayerMatch, reports: Sequence[CutReport]) -> str:
     """What a rewrite did."""
     head = f"{match.contract.layer}: {match.kernel.function.name}: {_verdict(match)}"
-    lines = _clip(head)
+    lines = clip(head)
     for report in reports:
         lines += cut_lines(report)
     return "\n".join(lines) + "\n"
