@@ -9,7 +9,7 @@ from tests.corpus.compilers import nvcc_13_5
 from tests.image import samples
 from tests.image.conftest import Samples
 from zluda_rr.errors import UserError
-from zluda_rr.image import Compression, Container, contents, modules_in, read_single
+from zluda_rr.image import Compression, Container, contents, modules_in, modules_in_bytes, read_single
 
 HOME = Path(__file__).resolve().parents[2] / ".corpus"
 DATA = Path(__file__).parent / "data"
@@ -123,6 +123,15 @@ def test_the_committed_samples_are_what_cuda_13_5_writes(tmp_path: Path) -> None
     for name in CONCATENATED:
         file = f"concat-{name}.fatbin"
         assert (tmp_path / file).read_bytes() == (DATA / file).read_bytes(), file
+
+
+def test_content_in_memory(small: Samples) -> None:
+    for path in small.files.values():
+        (there,) = modules_in(path)
+        (here,) = modules_in_bytes(path.read_bytes(), str(path))
+        assert here == there
+    with pytest.raises(UserError, match="<image>: no PTX inside"):
+        modules_in_bytes(b"MZ\0\0")
 
 
 def test_directories_are_sorted_and_loops_harmless(small: Samples, tmp_path: Path) -> None:

@@ -51,6 +51,15 @@ def modules_in(path: Path) -> tuple[PtxImage, ...]:
     return contents(path).modules
 
 
+def modules_in_bytes(data: bytes, name: str = "<image>") -> tuple[PtxImage, ...]:
+    """The modules of one file's content in memory; `name` stands for the path in places and messages."""
+    found = list(_modules_of(data, Path(name), Budget(one_line(name))))
+    modules = tuple(item for item in found if isinstance(item, PtxImage))
+    if not modules:
+        raise UserError(_nothing_inside(Path(name), [item for item in found if isinstance(item, Skipped)]))
+    return modules
+
+
 def read_single(path: Path, module: str | None = None) -> PtxImage:
     """One module of `path`: the only one, or the one that `module` names, a number from 1 or a sha256 prefix.
 
