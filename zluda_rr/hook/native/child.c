@@ -33,17 +33,6 @@ typedef struct {
     char *stack; /* of the second process */
 } plan;
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ZRR_NO_SANITIZER __attribute__((no_sanitize("address")))
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define ZRR_NO_SANITIZER __attribute__((no_sanitize_address))
-#endif
-#ifndef ZRR_NO_SANITIZER
-#define ZRR_NO_SANITIZER
-#endif
-
 /* Only system calls from here to execve: the memory is the host's. */
 ZRR_NO_SANITIZER static void close_descriptors(void) {
 #ifdef SYS_close_range

@@ -53,7 +53,7 @@ static const struct {
 };
 
 /* ISO C has no conversion between object and function pointers; dlsym's result is one all the same. */
-static void *object_of(function f) {
+ZRR_NO_SANITIZER static void *object_of(function f) {
     void *object = NULL;
     memcpy(&object, &f, sizeof object);
     return object;
@@ -63,14 +63,14 @@ static void *object_of(function f) {
 static _Atomic(void *) known[HOOKS];   /* the decision of real() */
 static _Atomic(void *) learned[HOOKS]; /* what the host was given before this library put its own in place */
 
-static enum hook hook_of(const char *name) {
+ZRR_NO_SANITIZER static enum hook hook_of(const char *name) {
     enum hook index = LOAD;
     while (index < HOOKS && strcmp(hooks[index].name, name) != 0) ++index;
     return index;
 }
 
 /* glibc's own dlsym; a versioned look-up, since a plain one would find ours. */
-static dlsym_f real_dlsym(void) {
+ZRR_NO_SANITIZER static dlsym_f real_dlsym(void) {
     static _Atomic(void *) found;
     void *object = atomic_load(&found);
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
@@ -108,7 +108,7 @@ static void *real(enum hook index) {
     return object;
 }
 
-static void learn(enum hook index, void *object) {
+ZRR_NO_SANITIZER static void learn(enum hook index, void *object) {
     void *none = NULL;
     if (object != object_of(hooks[index].ours)) atomic_compare_exchange_strong(&learned[index], &none, object);
 }
@@ -165,10 +165,28 @@ result cuModuleLoadDataEx(handle *module, const void *image, unsigned count, int
 
 /* ---- libraries ---- */
 
+/* Texts that the driver was promised to keep finding, for the process's life. */
+typedef struct kept {
+    struct kept *next;
+    char *text;
+} kept;
+static _Atomic(kept *) all_kept;
+
 static bool preserved(const int *options, unsigned count) {
     for (unsigned i = 0; options != NULL && i < count; ++i)
         if (options[i] == BINARY_IS_PRESERVED) return true;
     return false;
+}
+
+static void release(char *text, bool keep) {
+    kept *node = keep ? malloc(sizeof *node) : NULL;
+    if (node != NULL) {
+        *node = (kept){atomic_load(&all_kept), text};
+        while (!atomic_compare_exchange_weak(&all_kept, &node->next, node)) {
+        }
+    } else if (!keep) {
+        free(text);
+    }
 }
 
 result cuLibraryLoadData(handle *library, const void *image, int *jit, void **jit_values, unsigned jit_count,
@@ -179,8 +197,7 @@ result cuLibraryLoadData(handle *library, const void *image, int *jit, void **ji
     zrr_replacement text;
     if (zrr_replace(hooks[LIBRARY_DATA].name, image, 0, &text)) {
         const result status = load(library, text.text, jit, jit_values, jit_count, options, values, count);
-        /* Kept for the process's life where the driver was promised that. */
-        if (status != SUCCESS || !preserved(options, count)) free(text.text);
+        release(text.text, status == SUCCESS && preserved(options, count));
         if (status == SUCCESS) return status;
         rejected(hooks[LIBRARY_DATA].name, status);
     }
@@ -196,7 +213,7 @@ result cuLibraryLoadFromFile(handle *library, const char *path, int *jit, void *
             next == NULL ? SYMBOL_NOT_FOUND
                          : CALL(library_load_f, next)(library, text.text, jit, jit_values, jit_count, options, values,
                                                       count);
-        if (status != SUCCESS || !preserved(options, count)) free(text.text);
+        release(text.text, status == SUCCESS && preserved(options, count));
         if (status == SUCCESS) return status;
         rejected(hooks[LIBRARY_FILE].name, status);
     }
@@ -236,7 +253,7 @@ result cuGetProcAddress_v2(const char *symbol, void **pointer, int version, uint
 #ifndef ZRR_PROXY
 /* dlsym for LD_PRELOAD: ours for the table's names where the library has them. Any other name is passed on by a jump, so
  * that RTLD_NEXT still means "behind the caller". */
-ZRR_EXPORT void *dlsym(void *restrict library, const char *restrict name) {
+ZRR_EXPORT ZRR_NO_SANITIZER void *dlsym(void *restrict library, const char *restrict name) {
     const dlsym_f look = real_dlsym();
     if (look == NULL) return NULL;
     const enum hook index = name[0] == 'c' && name[1] == 'u' ? hook_of(name) : HOOKS;

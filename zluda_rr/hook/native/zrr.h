@@ -12,6 +12,8 @@
 #define ZRR_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #define ZRR_NOTE_BYTES 480
 #define ZRR_REASON_BYTES 256
+/* For code that runs before a sanitizer's runtime is ready, or on a stack that it does not know. */
+#define ZRR_NO_SANITIZER __attribute__((no_sanitize("address"), no_sanitize("undefined")))
 /* Modules larger than this pass untouched; the largest known one is under 3 MB. */
 #define ZRR_MAX_IMAGE ((size_t)64 << 20)
 #define ZRR_KEY_CHARS 49 /* 32 hex digits, '-', 16 hex digits */
