@@ -46,9 +46,9 @@ def page_file(source: Path, output: Path, chosen: str | None = None) -> str:
         found = contents(source)
         images = [found.modules[0]] if found.is_text else [module for _, module in _worth_reading(found)]
     page = report_page([examine_module(image.text, filename=image.origin) for image in images], source.name)
-    write_atomically(output, page)
+    write_atomically(output, page.encode())
     return (
-        f"{output}: page of {len(images)} {'module' if len(images) == 1 else 'modules'}, {len(page.encode())} bytes\n"
+        f"{output}: page of {len(images)} {'module' if len(images) == 1 else 'modules'}, {output.stat().st_size} bytes\n"
     )
 
 
