@@ -16,6 +16,7 @@ from zluda_rr.ptx import Body, Register, Vector
 
 from . import origins as op
 from .inputs import InputRows, Part, parameter_of, part_of
+from .kinds import kind_of
 from .lanes import LANES, Atom
 from .origins import Leaf, Origins, Summary
 from .phases import Phase
@@ -158,7 +159,7 @@ class Operands:
             if not cells or any(isinstance(cell, Leaf) for cell in cells):
                 return "", "an operand word depends on no finished phase"
             phases.update(cell.phase for cell in cells if isinstance(cell, Cell))
-            kinds.add(_kind(info))
+            kinds.add(kind_of(info))
         if len(kinds) != 1 or len(phases) != 1:
             return "", f"mixed: {', '.join(sorted(kinds))} of D{', D'.join(map(str, sorted(phases)))}"
         return kinds.pop(), phases.pop()
@@ -401,32 +402,6 @@ class Operands:
         if len(phases) != 1 or len(tables) != 1 or -1 in tables:
             return Unknown("C of several phases or tables")
         return Residual(phases.pop(), tables.pop())
-
-
-def _kind(info: Summary) -> str:
-    """What a word is, by everything that happens on the way from the accumulators to it; mixed conversions have no
-    name.
-    """
-    direct, plain = info.direct_ops, op.E4M3
-    if info.ops & op.OTHER:
-        return "unknown operations"
-    if info.ops & op.RSQRT:
-        return "norm" if direct == op.MULTIPLY | plain else "unknown operations"
-    if info.ops & op.RECIPROCAL:
-        return (
-            "softmax" if direct & plain and not direct & (op.RELU | op.SHUFFLE | op.TRANSPOSE) else "unknown operations"
-        )
-    named = {plain: "pack", op.RELU: "relu-pack", plain | op.TRANSPOSE: "transpose"}
-    if direct in named:
-        return named[direct]
-    if direct & op.SHUFFLE:
-        return (
-            "merge"
-            if direct & plain and not direct & ~(plain | op.SHUFFLE | op.SELECT | op.BITS)
-            else "unknown operations"
-        )
-    elementwise = op.MULTIPLY | op.ADD | op.CLAMP
-    return "activation" if direct & plain and not direct & ~(plain | elementwise) else "unknown operations"
 
 
 def _matching(pairs: Sequence[tuple[tuple[int, int], tuple[int, int]]], rows: Shared | None) -> list[int]:
