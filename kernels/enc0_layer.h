@@ -2,7 +2,7 @@
 // else is said; per-column vectors hold one f16 per column.
 #pragma once
 
-#include "zrr_base.h"
+#include "zrr_capture.h"
 
 namespace zrr {
 
@@ -20,6 +20,12 @@ struct Enc0 {
     static constexpr uint32_t kMlp = 37184, kMlpSeeds = 1024, kMlpOut = 1088, kMlpStride = 2112, kTable13 = 39296;
     // Phase 21: 64 columns x 4 k steps, k steps innermost. Phase 22: 16 columns.
     static constexpr uint32_t kMergeWeights = 45696, kMergeSeeds = 53888, kLastWeights = 54016, kLastSeeds = 54528;
+    // Captured phases: 96 and 64 rows of 32 columns, scores. A head is phases 3 to 7, a branch two of 64 rows.
+    static constexpr uint32_t kAllRows = capture_bytes(6, 4), kPatchRows = capture_bytes(4, 4), kScores = capture_bytes(4, 12);
+    static constexpr uint32_t kCaptureHead = 2 * kAllRows, kCaptureHeadStride = 2 * kAllRows + kScores + 2 * kPatchRows;
+    static constexpr uint32_t kCaptureMlp = kCaptureHead + 2 * kCaptureHeadStride, kCaptureMlpStride = 2 * kPatchRows;
+    static constexpr uint32_t kCaptureMerge = kCaptureMlp + 4 * kCaptureMlpStride;
+    static constexpr uint32_t kCaptureLast = kCaptureMerge + capture_bytes(1, 8);
 };
 
 }  // namespace zrr

@@ -11,6 +11,9 @@
 // ZRR_SATURATING=1 compiles the variant that lets MODE.FP16_OVFL saturate conversions instead of clamping; what the
 // mode does to FP8 conversions has to be seen on a card before it can be the default.
 //
+// With ZRR_CAPTURE the body takes one more argument, the capture buffer of its block (zrr_capture.h), and stores every
+// phase's accumulators there.
+//
 // Shared memory: 0..3071 the cut entry's image (96 rows of 32 bytes), then 0..2047 the result. Nothing else.
 #include "enc0_layer.h"
 #include "zrr_attention.h"
@@ -62,7 +65,7 @@ ZRR_DEVICE void load_tokens(uint32_t scratch, const uint32_t (&a)[24], const Lan
 // Phases 1 and 2 with E1 and E2: tokens become the normed tokens, residual D2 of the patch rows. Returns whether the
 // gain bounds the normed tokens.
 ZRR_DEVICE bool embed(gptr w, const Lane& lane, Operand (&tokens)[Enc0::kTiles],
-                      Residual<Enc0::kPatchTiles>& residual) {
+                      Residual<Enc0::kPatchTiles>& residual, const Capture& capture) {
     WeightBlock w1 = load_weights(w + Enc0::kW1, lane);
     const WeightBlock w2 = load_weights(w + Enc0::kW2, lane);
     const Columns seeds1 = load_columns(w + Enc0::kSeeds1, lane), seeds2 = load_columns(w + Enc0::kSeeds2, lane);
@@ -74,8 +77,11 @@ ZRR_DEVICE bool embed(gptr w, const Lane& lane, Operand (&tokens)[Enc0::kTiles],
     for (int tile = 0; tile < Enc0::kTiles; ++tile) {
         Operand hidden;
 #pragma unroll
-        for (int u = 0; u < 2; ++u)
-            hidden.half[u] = requantise_tile<kSafe, true>(multiply(c1[u], w1.tile[u], tokens[tile]));
+        for (int u = 0; u < 2; ++u) {
+            const float8 acc = multiply(c1[u], w1.tile[u], tokens[tile]);
+            if constexpr (kCapturing) capture.rows<4>(tile_token(lane.r, tile), u, round_tile(acc));
+            hidden.half[u] = requantise_tile<kSafe, true>(acc);
+        }
         tokens[tile] = hidden;
     }
     end_saturation(tokens[0], tokens[1], tokens[2], tokens[3], tokens[4], tokens[5]);
@@ -83,7 +89,11 @@ ZRR_DEVICE bool embed(gptr w, const Lane& lane, Operand (&tokens)[Enc0::kTiles],
 #pragma unroll
     for (int tile = 0; tile < Enc0::kTiles; ++tile)
 #pragma unroll
-        for (int u = 0; u < 2; ++u) d2[tile][u] = round_tile(multiply(c2[u], w2.tile[u], tokens[tile]));
+        for (int u = 0; u < 2; ++u) {
+            d2[tile][u] = round_tile(multiply(c2[u], w2.tile[u], tokens[tile]));
+            if constexpr (kCapturing)
+                capture.at(Enc0::kAllRows).rows<4>(tile_token(lane.r, tile), u, d2[tile][u]);
+        }
     const bool calm = none(beyond(gain, 32.0f));
     norm_tokens(d2, gain, calm, tokens);
 #pragma unroll
@@ -95,7 +105,7 @@ ZRR_DEVICE bool embed(gptr w, const Lane& lane, Operand (&tokens)[Enc0::kTiles],
 
 // Phase 21 and E21: 16 merged tokens x 64 columns, two planes of 32.
 ZRR_DEVICE void merge_and_store(gptr w, gptr planes, uint32_t ex, uint32_t ey, uint32_t x0, uint32_t y0,
-                                const Operand (&token)[Enc0::kPatchTiles], const Lane& lane) {
+                                const Operand (&token)[Enc0::kPatchTiles], const Lane& lane, const Capture& capture) {
     Operand step[4];
     merge_patch(token, lane, step);
     const uint32_t width = ex >> 1, height = ey >> 1;
@@ -111,6 +121,11 @@ ZRR_DEVICE void merge_and_store(gptr w, gptr planes, uint32_t ex, uint32_t ey, u
 #pragma unroll
             for (int u = 0; u < 2; ++u) acc[u] = round_tile(multiply(widen(acc[u]), weights.tile[u], step[k]));
         }
+        if constexpr (kCapturing)
+            for (int u = 0; u < 2; ++u) {
+                const uint32_t y = merged_y(lane.r);
+                capture.rows<8>(8 * (y >> 1) + 2 * merged_x(lane.r) + (y & 1), u, acc[u], plane);
+            }
         float8 wide[2] = {widen(acc[0]), widen(acc[1])};
         begin_saturation(wide[0], wide[1]);
         Operand bytes = {{requantise_stored<kSafe>(wide[0]), requantise_stored<kSafe>(wide[1])}};
@@ -121,7 +136,7 @@ ZRR_DEVICE void merge_and_store(gptr w, gptr planes, uint32_t ex, uint32_t ey, u
 
 // Phase 22 and the cut exit: 16 columns per token to the result image.
 ZRR_DEVICE void last_projection(gptr w, uint32_t scratch, const Operand (&token)[Enc0::kPatchTiles],
-                                const Lane& lane) {
+                                const Lane& lane, const Capture& capture) {
     const Operand weights = load_narrow_weights(w + Enc0::kLastWeights, lane);
     const uint32x4 seeds = *global_at<const uint32x4>(w + Enc0::kLastSeeds, 2 * lane.columns);
     const float8 c = widen({as_half2(seeds.x), as_half2(seeds.y), as_half2(seeds.z), as_half2(seeds.w)});
@@ -129,6 +144,7 @@ ZRR_DEVICE void last_projection(gptr w, uint32_t scratch, const Operand (&token)
 #pragma unroll
     for (int tile = 0; tile < Enc0::kPatchTiles; ++tile) {
         const Pairs d = round_tile(multiply(c, weights, token[tile]));
+        if constexpr (kCapturing) capture.narrow(tile_token(lane.r, tile), d);
         *lds_at<uint32x4>(own, 1024 * (tile >> 1) + 256 * (tile & 1)) =
             uint32x4{as_bits(d.pair[0]), as_bits(d.pair[1]), as_bits(d.pair[2]), as_bits(d.pair[3])};
     }
@@ -137,7 +153,7 @@ ZRR_DEVICE void last_projection(gptr w, uint32_t scratch, const Operand (&token)
 
 // After the last MLP branch: E20 (requantised D20 to the arena, each token guarded by the extents), phases 21 and 22.
 ZRR_DEVICE void finish(gptr w, gptr arena, gptr planes, uint32_t ex, uint32_t ey, uint32_t x0, uint32_t y0,
-                       uint32_t scratch, WideResidual<Enc0::kPatchTiles>& residual) {
+                       uint32_t scratch, WideResidual<Enc0::kPatchTiles>& residual, const Capture& capture) {
     const Lane lane = lane_offsets(fresh_lane_id());
     Operand patch[Enc0::kPatchTiles];
     begin_saturation(residual.tile[0][0], residual.tile[0][1], residual.tile[1][0], residual.tile[1][1],
@@ -153,8 +169,8 @@ ZRR_DEVICE void finish(gptr w, gptr arena, gptr planes, uint32_t ex, uint32_t ey
         const int32_t x = (int32_t)x0 + (int32_t)(token & 7), y = (int32_t)y0 + (int32_t)(token >> 3);
         if ((uint32_t)x < ex && (uint32_t)y < ey) store_token(arena, ex * (uint32_t)y + (uint32_t)x, patch[tile], lane);
     }
-    merge_and_store(w, planes, ex, ey, x0, y0, patch, lane);
-    last_projection(w, scratch, patch, lane);
+    merge_and_store(w, planes, ex, ey, x0, y0, patch, lane, capture.at(Enc0::kCaptureMerge));
+    last_projection(w, scratch, patch, lane, capture.at(Enc0::kCaptureLast));
 }
 
 struct MlpWeights {
@@ -171,12 +187,12 @@ ZRR_DEVICE MlpWeights load_branch(gptr branch, const Lane& lane) {
 ZRR_DEVICE uint32_t branch_stride(int i) { return i ? Enc0::kMlpStride : Enc0::kMlpStride + 64; }
 
 ZRR_DEVICE void swin_enc0(const uint32_t (&a)[24], gptr w, gptr arena, gptr planes, uint32_t ex, uint32_t ey,
-                          uint32_t x0, uint32_t y0, uint32_t scratch) {
+                          uint32_t x0, uint32_t y0, uint32_t scratch, const Capture& capture) {
     const Lane start = lane_offsets(lane_id());
     Operand tokens[Enc0::kTiles];
     load_tokens(scratch, a, start, tokens);
     Residual<Enc0::kPatchTiles> residual;
-    const bool calm_tokens = embed(w, start, tokens, residual);
+    const bool calm_tokens = embed(w, start, tokens, residual, capture);
 
     add_columns(residual, load_columns(w + Enc0::kTable6, local_offsets(start)));
     gptr base = w;
@@ -186,23 +202,27 @@ ZRR_DEVICE void swin_enc0(const uint32_t (&a)[24], gptr w, gptr arena, gptr plan
         WeightBlock keys = load_weights(base + Enc0::kKeyWeights, lane);
         WeightBlock values = load_weights(base + Enc0::kValueWeights, lane);
         const bool calm = !kSaturating && calm_tokens && none(two_or_more(keys, values));
+        const Capture phase3 = capture.at(Enc0::kCaptureHead + i * Enc0::kCaptureHeadStride);
+        const Capture phase4 = phase3.at(Enc0::kAllRows), phase5 = phase4.at(Enc0::kAllRows);
+        const Capture phase6 = phase5.at(Enc0::kScores), phase7 = phase6.at(Enc0::kPatchRows);
         Head<Enc0::kTiles> head;
         if (calm) {
-            project_head<Requantise::in_range>(head, tokens, keys, values);
+            project_head<Requantise::in_range>(head, tokens, keys, values, phase3, phase4);
         } else {
             begin_saturation(keys, values);
-            project_head<kSafe>(head, tokens, keys, values);
+            project_head<kSafe>(head, tokens, keys, values, phase3, phase4);
             end_saturation(head);
         }
         Operand attended[Enc0::kPatchTiles];
 #pragma unroll
         for (int pair = 0; pair < Enc0::kPatchTiles / 2; ++pair) {
             Operand out[2];
-            attend_pair<kSaturating>(head, base + Enc0::kBias, pair, calm, local_offsets(start), out);
+            attend_pair<kSaturating>(head, base + Enc0::kBias, pair, calm, local_offsets(start), out, phase5,
+                                      phase6);
             attended[2 * pair] = out[0];
             attended[2 * pair + 1] = out[1];
         }
-        project_onto(residual, load_weights(base + Enc0::kOutWeights, local_offsets(start)), attended);
+        project_onto(residual, load_weights(base + Enc0::kOutWeights, local_offsets(start)), attended, phase7);
         base += Enc0::kHeadStride;
     }
 
@@ -225,17 +245,19 @@ ZRR_DEVICE void swin_enc0(const uint32_t (&a)[24], gptr w, gptr arena, gptr plan
         const bool large_weights = two_or_more(branch.w1, branch.w2), large_seeds = long_columns(branch.seeds);
         calm = none(large_weights | large_seeds);
         if (!calm) break;
-        mlp_branch<true>(stream, patch, branch.w1, branch.seeds, branch.w2);
+        const Capture up = capture.at(Enc0::kCaptureMlp + i * Enc0::kCaptureMlpStride);
+        mlp_branch<true>(stream, patch, branch.w1, branch.seeds, branch.w2, up, up.at(Enc0::kPatchRows));
         base += branch_stride(i);
     }
 #pragma clang loop unroll(disable)
     for (; i < Enc0::kBranches; ++i) {
         const MlpWeights branch = load_branch(base, local_offsets(start));
-        mlp_branch<false>(stream, patch, branch.w1, branch.seeds, branch.w2);
+        const Capture up = capture.at(Enc0::kCaptureMlp + i * Enc0::kCaptureMlpStride);
+        mlp_branch<false>(stream, patch, branch.w1, branch.seeds, branch.w2, up, up.at(Enc0::kPatchRows));
         base += branch_stride(i);
     }
 
-    finish(w, arena, planes, ex, ey, x0, y0, scratch, stream);
+    finish(w, arena, planes, ex, ey, x0, y0, scratch, stream, capture);
 }
 
 }  // namespace zrr
@@ -245,10 +267,11 @@ ZRR_BODY uint32_t zrr_swin_enc0(uint32_t a0, uint32_t a1, uint32_t a2, uint32_t 
                                 uint32_t a12, uint32_t a13, uint32_t a14, uint32_t a15, uint32_t a16, uint32_t a17,
                                 uint32_t a18, uint32_t a19, uint32_t a20, uint32_t a21, uint32_t a22, uint32_t a23,
                                 uint32_t, uint32_t, uint32_t, uint32_t, uint64_t w, uint64_t arena, uint64_t planes,
-                                uint32_t ex, uint32_t ey, uint32_t x0, uint32_t y0, uint32_t scratch) {
+                                uint32_t ex, uint32_t ey, uint32_t x0, uint32_t y0,
+                                uint32_t scratch ZRR_CAPTURE_PARAMETER) {
     zrr::swin_enc0({a0,  a1,  a2,  a3,  a4,  a5,  a6,  a7,  a8,  a9,  a10, a11,
                     a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23},
                    zrr::global_pointer(w), zrr::global_pointer(arena), zrr::global_pointer(planes), ex, ey, x0, y0,
-                   scratch);
+                   scratch, ZRR_CAPTURE_ARGUMENT);
     return scratch;
 }

@@ -1,6 +1,7 @@
 // Attention of one head on direct operands: scores, cubic-exponent softmax, P.V.
 #pragma once
 
+#include "zrr_capture.h"
 #include "zrr_norm.h"
 
 namespace zrr {
@@ -27,14 +28,17 @@ ZRR_DEVICE void hold(Head<kTiles>& head) {
 // Keys: tokens x weights, requantised. Values with the roles swapped (tokens on A): lane = channel, VGPR = token slot.
 template <Requantise kMode, int kTiles>
 ZRR_DEVICE void project_head(Head<kTiles>& head, const Operand (&tokens)[kTiles], const WeightBlock& key_weights,
-                             const WeightBlock& value_weights) {
+                             const WeightBlock& value_weights, const Capture& keys = {}, const Capture& values = {}) {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
         for (int u = 0; u < 2; ++u) {
-            head.key[tile].half[u] = requantise_tile<kMode>(multiply(float8{}, key_weights.tile[u], tokens[tile]));
-            head.value[tile >> 1][u].half[tile & 1] =
-                requantise_tile<kMode>(multiply(float8{}, tokens[tile], value_weights.tile[u]));
+            const float8 key = multiply(float8{}, key_weights.tile[u], tokens[tile]);
+            if constexpr (kCapturing) keys.rows<4>(tile_token(lane_id() & 15, tile), u, round_tile(key));
+            head.key[tile].half[u] = requantise_tile<kMode>(key);
+            const float8 value = multiply(float8{}, tokens[tile], value_weights.tile[u]);
+            if constexpr (kCapturing) values.columns(tile, u, round_tile(value));
+            head.value[tile >> 1][u].half[tile & 1] = requantise_tile<kMode>(value);
         }
 }
 
@@ -88,7 +92,7 @@ ZRR_DEVICE void requantise_attended(const float8 (&acc)[2][2], Operand (&out)[2]
 // (uniform): the values are bounded so that P.V needs no clamp.
 template <bool kSaturating = false, int kTiles>
 ZRR_DEVICE void attend_pair(const Head<kTiles>& head, gptr table, int pair, bool calm, const Lane& lane,
-                            Operand (&out)[2]) {
+                            Operand (&out)[2], const Capture& scores = {}, const Capture& attended = {}) {
     constexpr int kSteps = kTiles / 2;
     Pairs weight[2][kTiles];  // minus the exponents, then the probabilities
 #pragma unroll
@@ -99,6 +103,7 @@ ZRR_DEVICE void attend_pair(const Head<kTiles>& head, gptr table, int pair, bool
 #pragma unroll
             for (int k = 0; k < 2; ++k) {
                 const Pairs score = round_tile(multiply(bias.seed[u][k], head.key[2 * s + k], head.key[2 * pair + u]));
+                if constexpr (kCapturing) scores.scores(tile_token(lane_id() & 15, 2 * pair + u), 2 * s + k, score);
 #pragma unroll
                 for (int p = 0; p < 4; ++p) weight[u][2 * s + k].pair[p] = negative_exponent(score.pair[p]);
             }
@@ -140,6 +145,9 @@ ZRR_DEVICE void attend_pair(const Head<kTiles>& head, gptr table, int pair, bool
             }
         }
     }
+    if constexpr (kCapturing)
+        for (int i = 0; i < 4; ++i)
+            attended.rows<4>(tile_token(lane_id() & 15, 2 * pair + (i >> 1)), i & 1, round_tile(acc[i >> 1][i & 1]));
     if constexpr (kSaturating) {
         set_saturation<true>();
 #pragma unroll

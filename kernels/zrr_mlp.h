@@ -1,6 +1,7 @@
 // MLP branch and residual projections on direct operands.
 #pragma once
 
+#include "zrr_capture.h"
 #include "zrr_direct.h"
 
 namespace zrr {
@@ -21,13 +22,17 @@ ZRR_DEVICE void add_columns(Residual<kTiles>& residual, const Columns& table) {
 
 // residual = round(tokens * weights + residual)
 template <int kTiles>
-ZRR_DEVICE void project_onto(Residual<kTiles>& residual, const WeightBlock& weights, const Operand (&tokens)[kTiles]) {
+ZRR_DEVICE void project_onto(Residual<kTiles>& residual, const WeightBlock& weights, const Operand (&tokens)[kTiles],
+                             const Capture& capture = {}) {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
-        for (int u = 0; u < 2; ++u)
+        for (int u = 0; u < 2; ++u) {
             residual.tile[tile][u] =
                 round_tile(multiply(widen(residual.tile[tile][u]), weights.tile[u], tokens[tile]));
+            if constexpr (kCapturing)
+                capture.rows<4>(tile_token(lane_id() & 15, tile), u, residual.tile[tile][u]);
+        }
 }
 
 // The same in f32, each value one that f16 can hold: the form in which it is the C operand of a product.
@@ -75,17 +80,23 @@ ZRR_DEVICE kop activate_tile(float8 acc) {
 // hidden values nor the residual can leave their ranges (zrr_direct.h, range proofs).
 template <bool kBounded, int kTiles>
 ZRR_DEVICE void mlp_branch(WideResidual<kTiles>& residual, const Operand (&tokens)[kTiles], const WeightBlock& w1,
-                           const Columns& seeds, const WeightBlock& w2) {
+                           const Columns& seeds, const WeightBlock& w2, const Capture& up = {}, const Capture& down = {}) {
     const float8 seed[2] = {widen(seeds.tile[0]), widen(seeds.tile[1])};
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
         Operand hidden;
 #pragma unroll
-        for (int u = 0; u < 2; ++u)
-            hidden.half[u] = activate_tile<kBounded>(multiply(seed[u], w1.tile[u], tokens[tile]));
+        for (int u = 0; u < 2; ++u) {
+            const float8 acc = multiply(seed[u], w1.tile[u], tokens[tile]);
+            if constexpr (kCapturing) up.rows<4>(tile_token(lane_id() & 15, tile), u, round_tile(acc));
+            hidden.half[u] = activate_tile<kBounded>(acc);
+        }
 #pragma unroll
-        for (int u = 0; u < 2; ++u)
-            residual.tile[tile][u] = round_wide<kBounded>(multiply(residual.tile[tile][u], w2.tile[u], hidden));
+        for (int u = 0; u < 2; ++u) {
+            const float8 acc = multiply(residual.tile[tile][u], w2.tile[u], hidden);
+            if constexpr (kCapturing) down.rows<4>(tile_token(lane_id() & 15, tile), u, round_tile(acc));
+            residual.tile[tile][u] = round_wide<kBounded>(acc);
+        }
     }
 }
 
