@@ -18,7 +18,9 @@ from zluda_rr.hook.tool import Tool
 
 NATIVE = Path(__file__).parent / "native"
 TEXT = b"// made by hand\n.version 9.0\n.target sm_89\n.address_size 64\n.visible .entry k()\n{\n\tret;\n}\n"
-REWRITTEN = ".version 9.0\n.target sm_89\n.address_size 64\n// rewritten by zrr_body\n.visible .entry k()\n{\n\tret;\n}\n"
+REWRITTEN = (
+    ".version 9.0\n.target sm_89\n.address_size 64\n// rewritten by zrr_body\n.visible .entry k()\n{\n\tret;\n}\n"
+)
 NOTE = "enc0 (phase8)"
 FINGERPRINT = "0123456789abcdef" * 2
 FATBIN = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 64) + bytes(range(64))
@@ -46,13 +48,14 @@ class Programs:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the loader received: (call, status, bytes) in order, and the library's name; what the host printed."""
+    """What the loader received: (call, status, bytes) in order, and the library's name; what the host printed, times by the
+    clock and of the processor."""
 
     status: int
     calls: tuple[tuple[str, int, bytes], ...]
     log: tuple[str, ...]
     printed: Mapping[str, tuple[int, ...]]
-    times_us: tuple[int, ...]
+    times_us: tuple[tuple[int, int], ...]
     libraries: tuple[str, ...]
 
     @property
@@ -112,7 +115,9 @@ class Sandbox:
     def cache(self) -> Cache:
         return Cache(self.folder / "cache" / "hook")
 
-    def write_tool(self, command: str, files: tuple[Path, ...] = (), layers: tuple[str, ...] = ("enc0", "enc1")) -> None:
+    def write_tool(
+        self, command: str, files: tuple[Path, ...] = (), layers: tuple[str, ...] = ("enc0", "enc1")
+    ) -> None:
         """The record of the Python side, as if it were installed with `command`."""
         self.cache.write_tool(Tool(FINGERPRINT, command, layers, files))
 
@@ -155,7 +160,9 @@ class Sandbox:
         whole = {**self.env, "FAKE_CUDA_DIR": str(record), **env}
         whole = {name: value for name, value in whole.items() if value}
         command = [str(self.programs.host), call, way, str(path), *flags]
-        return subprocess.Popen(command, env=whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+        return subprocess.Popen(
+            command, env=whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+        )
 
     def finish(self, host: subprocess.Popen[str]) -> Outcome:
         """Wait for the host and collect what was recorded."""
@@ -170,7 +177,7 @@ class Sandbox:
             calls.append((name, int(status), Path(file).read_bytes()))
         shutil.rmtree(record, ignore_errors=True)
         numbers = {k: tuple(map(int, re.findall(r"\d+", v))) for k, v in re.findall(r"^(\w+) (.*)$", out, re.M)}
-        times = tuple(int(t) for t in re.findall(r"^us (\d+)$", out, re.M))
+        times = tuple((int(a), int(b)) for a, b in re.findall(r"^us (\d+) (\d+)$", out, re.M))
         status = numbers.get("status", (-1,))[0]
         log = tuple(line for line in err.splitlines() if line)
         return Outcome(status, tuple(calls), log, numbers, times, tuple(libraries))

@@ -96,11 +96,20 @@ def repacked(path: Path, offset: int, value: bytes) -> None:
     path.write_bytes(data)
 
 
+def without_nul(data: bytes) -> bytes:
+    """An entry whose text does not end in NUL, everything else right."""
+    body = bytearray(data[96:])
+    body[len(REWRITTEN)] = ord("x")
+    head = bytearray(data[:80])
+    head[56:72] = murmur128(bytes(body))
+    return bytes(head) + murmur128(bytes(head)) + bytes(body)
+
+
 ENTRIES: dict[str, Callable[[Path], object]] = {
     "bit flipped in the magic": lambda p: flip(p, 0),
     "bit flipped in the kind": lambda p: flip(p, 12),
     "bit flipped in the header's hash": lambda p: flip(p, 90),
-    "bit flipped in the note": lambda p: flip(p, 97),
+    "bit flipped in the note": lambda p: flip(p, len(p.read_bytes()) - 1),
     "bit flipped in the text": lambda p: flip(p, 130),
     "last byte missing": lambda p: p.write_bytes(p.read_bytes()[:-1]),
     "half of the header": lambda p: p.write_bytes(p.read_bytes()[:40]),
@@ -110,7 +119,7 @@ ENTRIES: dict[str, Callable[[Path], object]] = {
     "huge sizes": lambda p: repacked(p, 48, struct.pack("<Q", 1 << 60)),
     "sizes that overflow": lambda p: repacked(p, 48, struct.pack("<Q", (1 << 64) - 96)),
     "unknown kind": lambda p: repacked(p, 12, struct.pack("<I", 9)),
-    "text without its NUL": lambda p: p.write_bytes(Entry(Kind.REPLACED, NOTE, REWRITTEN).pack(TEXT)[:-1] + b"x"),
+    "text without its NUL": lambda p: p.write_bytes(without_nul(Entry(Kind.REPLACED, NOTE, REWRITTEN).pack(TEXT))),
     "a folder": replaced_by(lambda p: p.mkdir()),
     "a link to a good entry": lambda p: p.rename(p.with_suffix(".x")) and p.symlink_to(p.with_suffix(".x")),
     "a pipe": replaced_by(os.mkfifo),
@@ -428,14 +437,18 @@ def test_impossible_settings_are_reported_once_and_ignored(box: Sandbox, name: s
 def test_a_broken_config_file_is_ignored(box: Sandbox) -> None:
     folder = Path(box.env["HOME"]) / ".config" / "zluda-rr"
     folder.mkdir(parents=True)
-    (folder / "config.toml").write_bytes(b"ZLUDA_RR_LOG = \xff\xfe\nZLUDA_RR_MISS = [\nZLUDA_RR_FUSION = \"\n" + b"x" * 40000)
+    (folder / "config.toml").write_bytes(
+        b'ZLUDA_RR_LOG = \xff\xfe\nZLUDA_RR_MISS = [\nZLUDA_RR_FUSION = "\n' + b"x" * 40000
+    )
     box.store(TEXT)
     assert box.run(CALL, "dlsym", TEXT).loads == ((CALL, 0, REWRITTEN.encode()),)
 
 
 def test_log_file_that_cannot_be_written(box: Sandbox) -> None:
     box.store(TEXT)
-    outcome = box.run(CALL, "dlsym", TEXT, ZLUDA_RR_LOG_FILE="/nonexistent/folder/log", ZLUDA_RR_DUMP_DIR="/nonexistent")
+    outcome = box.run(
+        CALL, "dlsym", TEXT, ZLUDA_RR_LOG_FILE="/nonexistent/folder/log", ZLUDA_RR_DUMP_DIR="/nonexistent"
+    )
     assert outcome.loads == ((CALL, 0, REWRITTEN.encode()),)
 
 

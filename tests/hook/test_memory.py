@@ -28,7 +28,7 @@ def sanitizer_library(name: str) -> Path | None:
 def wrap(box: Sandbox, command: Sequence[str], library: Path) -> None:
     """Run the host through `command`; only the host gets the hook."""
     script = box.folder / "wrapped"
-    script.write_text(f"#!/bin/sh\nexec env -u LD_PRELOAD {' '.join(command)} {box.programs.host} \"$@\"\n")
+    script.write_text(f'#!/bin/sh\nexec env -u LD_PRELOAD {" ".join(command)} {box.programs.host} "$@"\n')
     script.chmod(0o755)
     box.programs = Programs(script, box.programs.cuda, box.programs.faults, library)
 
@@ -76,7 +76,8 @@ def fuzz(tmp_path: Path, count: int, *, extra: Sequence[str] = ()) -> subprocess
     sources = [str(path) for path in sorted(SOURCES.glob("*.c")) if path.name != "hooks.c"]
     flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", *_SANITIZERS, *extra]
     subprocess.run(
-        [*c_compiler(), *flags, f"-I{SOURCES}", str(NATIVE / "fuzz.c"), *sources, "-o", str(program), "-ldl"], check=True
+        [*c_compiler(), *flags, f"-I{SOURCES}", str(NATIVE / "fuzz.c"), *sources, "-o", str(program), "-ldl"],
+        check=True,
     )
     env = {**os.environ, "ZLUDA_RR_CACHE_DIR": str(tmp_path / "cache"), "ZLUDA_RR_MISS": "off", "ZLUDA_RR_LOG": "off"}
     (tmp_path / "cache" / "hook").mkdir(parents=True, mode=0o700)

@@ -44,9 +44,9 @@ class Entry:
         """The file of this entry for the module `image`."""
         note = self.note.encode()[:_NOTE_BYTES]
         payload = self.text.encode() + b"\0" if self.kind is Kind.REPLACED else b""
-        hashes = murmur128(image), murmur128(note + payload)
+        hashes = murmur128(image), murmur128(payload + note)
         head = _HEADER.pack(_MAGIC, _FORMAT, self.kind, hashes[0], len(image), len(note), 0, len(payload), hashes[1], 0)
-        return head + murmur128(head) + note + payload
+        return head + murmur128(head) + payload + note
 
 
 def unpack(data: bytes) -> Entry:
@@ -57,7 +57,7 @@ def unpack(data: bytes) -> Entry:
     magic, version, kind, _, _, note, _, payload, body, _ = _HEADER.unpack(head)
     if magic != _MAGIC or version != _FORMAT or len(rest) != note + payload or murmur128(rest) != body:
         raise ValueError("contents damaged")
-    return Entry(Kind(kind), rest[:note].decode("utf-8", "replace"), rest[note:].rstrip(b"\0").decode())
+    return Entry(Kind(kind), rest[payload:].decode("utf-8", "replace"), rest[:payload].rstrip(b"\0").decode())
 
 
 def entry_key(image_hash: bytes, settings: Settings, fingerprint: str) -> str:

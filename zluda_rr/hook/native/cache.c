@@ -1,8 +1,8 @@
 /* The cache folder: entries `KEY.zrr`, requests `KEY.img`, locks `KEY.lock`, the record `tool`, the log of runs.
  *
  * An entry, little-endian: 0 "ZRRENTRY" | 8 u32 format 1 | 12 u32 kind | 16 image hash (16 bytes) | 32 u64 image bytes
- * | 40 u32 note bytes | 44 u32 0 | 48 u64 payload bytes | 56 hash of note and payload | 72 u64 0 | 80 hash of bytes
- * 0..79 | 96 note, payload. A payload is PTX text with its NUL. Entries appear by rename only and are checked whole. */
+ * | 40 u32 note bytes | 44 u32 0 | 48 u64 payload bytes | 56 hash of payload and note | 72 u64 0 | 80 hash of bytes
+ * 0..79 | 96 payload, note. A payload is PTX text with its NUL. Entries appear by rename only and are checked whole. */
 #define _GNU_SOURCE
 #include "zrr.h"
 
@@ -100,30 +100,30 @@ static bool read_exactly(int fd, char *out, size_t size) {
     return true;
 }
 
-/* Note and payload of a checked header into `entry`; a problem in words, or NULL. */
+/* Payload and note of a checked header into `entry`; a problem in words, or NULL. */
 static const char *read_body(int fd, const entry_header *header, zrr_entry *entry) {
-    const size_t note = header->note_bytes, size = note + header->payload_bytes;
+    const size_t payload = header->payload_bytes, note = header->note_bytes, size = payload + note;
     char *body = malloc(size + 1);
     if (body == NULL) return "no memory";
-    if (!read_exactly(fd, body, size) || !zrr_hash_equal(header->body, zrr_hash_bytes(body, size))) {
+    const char *problem = NULL;
+    if (!read_exactly(fd, body, size) || !zrr_hash_equal(header->body, zrr_hash_bytes(body, size)))
+        problem = "contents damaged";
+    else if (header->kind == ZRR_REPLACED && (payload < 2 || body[payload - 1] != 0))
+        problem = "text without its end";
+    if (problem != NULL) {
         free(body);
-        return "contents damaged";
+        return problem;
     }
     const size_t kept = note < sizeof entry->note ? note : sizeof entry->note - 1;
-    memcpy(entry->note, body, kept);
+    memcpy(entry->note, body + payload, kept);
     entry->note[kept] = 0;
+    entry->kind = (enum zrr_entry_kind)header->kind;
     if (header->kind == ZRR_REPLACED) {
-        if (header->payload_bytes < 2 || body[size - 1] != 0) {
-            free(body);
-            return "text without its end";
-        }
-        memmove(body, body + note, header->payload_bytes);
         entry->payload = body;
-        entry->size = header->payload_bytes - 1;
+        entry->size = payload - 1;
     } else {
         free(body);
     }
-    entry->kind = (enum zrr_entry_kind)header->kind;
     return NULL;
 }
 
