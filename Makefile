@@ -25,8 +25,9 @@ lint: setup ## ruff and mypy --strict
 test: setup lint ## lint, then the whole test suite
 	$(BIN)/pytest -n 2 -m 'not soak and not device'
 
-corpus: setup ## rebuild the reference modules from their CUDA sources
+corpus: setup ## rebuild the reference modules and the large benchmark modules from their CUDA sources
 	$(BIN)/python -m tests.corpus.build
+	$(BIN)/python -m tests.corpus.large
 
 bench: setup ## instruction mix of translated against rewritten
 	$(BIN)/zluda-rr bench --layer enc0
