@@ -132,7 +132,9 @@ class Analysis:
                 if match is not None:
                     self._enter_whole(rule, match)
                     return True
-        if statement.opcode == "mma":
+        if not all(self._view.is_steady(Value(register, statement.number)) for register in statement.defs):
+            self._refuse(statement, "partial update: its result's register is written again")
+        elif statement.opcode == "mma":
             self._refuse(statement, "unpaired m16n8 tile: no other mma beside it has its A fragment")
         else:
             self._refuse(statement, "transpose of something other than the accumulators of one k step with C = 0")
