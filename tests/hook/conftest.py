@@ -1,6 +1,5 @@
 """Fixtures of the hook's tests."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,5 +15,5 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
 
 
 @pytest.fixture
-def box(tmp_path: Path, programs: Programs) -> Iterator[Sandbox]:
-    yield Sandbox(tmp_path, programs)
+def box(tmp_path: Path, programs: Programs) -> Sandbox:
+    return Sandbox(tmp_path, programs)

@@ -48,8 +48,9 @@ class Programs:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the loader received: (call, status, bytes) in order, and the library's name; what the host printed, times by the
-    clock and of the processor."""
+    """What the loader received: (call, status, bytes) in order, and the library's name.
+
+    What the host printed, and times by the clock and of the processor."""
 
     status: int
     calls: tuple[tuple[str, int, bytes], ...]

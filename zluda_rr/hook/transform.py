@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from zluda_rr.errors import UserError
 from zluda_rr.image import PtxImage, modules_in
 from zluda_rr.ptx import Module, parse, print_module
-from zluda_rr.rewrite import LayerContract, examine_cut, load_contracts, match_entry, rewrite_module
+from zluda_rr.rewrite import LayerContract, examine_cut, fuse_module, load_contracts, match_entry, rewrite_module
 
 from .cache import Entry, Kind
 from .nvptx import has_body, insert_bodies, without_contraction
 from .options import Settings
 
 _FATBIN_MAGIC = (0xBA55ED50).to_bytes(4, "little")
+# Kernels of the family, those without a rule of their own among them.
+_FAMILY = "cuda_dldn_engine_swin_"
+_NOTHING = "no kernel of a layer that is switched on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +57,25 @@ def unknown_layers(settings: Settings) -> tuple[str, ...]:
     return tuple(n for name in ("layers", "disable") for n in settings.names(name) if n not in known)
 
 
+def wanted_entries(settings: Settings) -> Callable[[str], bool]:
+    """Which kernels may be touched. With a list of layers only theirs, else all of the family but the disabled ones."""
+    wanted = {contract.entry for contract in wanted_layers(settings)}
+    with_rule = {contract.entry for contract in load_contracts()}
+    everything = not set(settings.names("layers")) - set(unknown_layers(settings)) and _fuses(settings)
+    return lambda name: name in wanted or (everything and name.startswith(_FAMILY) and name not in with_rule)
+
+
+def _fuses(settings: Settings) -> bool:
+    # The helpers of fusion exist for gfx12 only.
+    return settings["fusion"] == "1" and settings["target"] == "zluda"
+
+
 def transform_image(data: bytes, settings: Settings) -> Entry:
     """The entry for an image of any container. Only a bug raises: a module that is no PTX stays unchanged."""
     try:
-        module = _choose(_modules(data), wanted_layers(settings))
+        module = _choose(_modules(data), wanted_entries(settings))
         if module is None:
-            return Entry(Kind.UNCHANGED, "no kernel of a layer that is switched on")
+            return Entry(Kind.UNCHANGED, _NOTHING)
         return transform_text(module.text, settings)
     except UserError as error:
         return Entry(Kind.UNCHANGED, " ".join(str(error).split()))
@@ -72,10 +88,9 @@ def _modules(data: bytes) -> tuple[PtxImage, ...]:
         return modules_in(path)
 
 
-def _choose(modules: Sequence[PtxImage], contracts: Sequence[LayerContract]) -> PtxImage | None:
-    """The text with the wanted kernels. A fatbin holds one program for several architectures: the newest one counts."""
-    entries = {contract.entry for contract in contracts}
-    fitting = [m for m in modules if entries & set(m.entries)]
+def _choose(modules: Sequence[PtxImage], wanted: Callable[[str], bool]) -> PtxImage | None:
+    """The text with wanted kernels. A fatbin holds one program for several architectures: the newest one counts."""
+    fitting = [m for m in modules if any(map(wanted, m.entries))]
     return max(fitting, key=lambda m: int("".join(c for c in m.arch if c.isdigit()) or 0), default=None)
 
 
@@ -83,17 +98,28 @@ def transform_text(text: str, settings: Settings) -> Entry:
     """The entry for PTX text. UserError where the text cannot be read."""
     original = module = parse(text, filename="<module>")
     nvidia = settings["target"] == "nvptx"
-    names = {function.name for function in module.entries}
+    wanted, contracts = wanted_entries(settings), {contract.entry: contract for contract in load_contracts()}
     outcomes = []
-    for contract in wanted_layers(settings):
-        if contract.entry in names:
-            module, outcome = apply_layer(module, contract, nvidia)
-            outcomes.append(outcome)
+    for name in [function.name for function in module.entries if wanted(function.name)]:
+        outcome = LayerOutcome(name.removeprefix(_FAMILY).removesuffix("_kernel"), (), "no rule for it")
+        if name in contracts:
+            module, outcome = apply_layer(module, contracts[name], nvidia)
+        if not outcome.cuts and _fuses(settings):
+            module, outcome = apply_fusion(module, name, outcome)
+        outcomes.append(outcome)
     note = "; ".join(map(str, outcomes))
     if module is original:
-        return Entry(Kind.UNCHANGED, note or "no kernel of a layer that is switched on")
+        return Entry(Kind.UNCHANGED, note or _NOTHING)
     result = print_module(module)
     return Entry(Kind.REPLACED, note, insert_bodies(without_contraction(result)) if nvidia else result)
+
+
+def apply_fusion(module: Module, entry: str, refused: LayerOutcome) -> tuple[Module, LayerOutcome]:
+    """Fragment-consumer fusion of a kernel that no cut replaces."""
+    result = fuse_module(module, entry)
+    if result.module is module:
+        return module, refused
+    return result.module, LayerOutcome(refused.layer, ("fusion",), "")
 
 
 def apply_layer(module: Module, contract: LayerContract, nvidia: bool) -> tuple[Module, LayerOutcome]:
