@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from zluda_rr.ptx import Module, Statement, parse, print_module
 
 from .fusion_plan import Plan, lower_place
+from .fusion_reload import Reload, prelude, reload_of
 from .fusion_view import KernelView
 from .fusion_words import Step
 from .patterns import CAPTURE_USE, Match, Value
@@ -35,6 +36,8 @@ class Writer:
         self._texts: dict[int, _Text] = {}
         self._registers = 0
         self._halves = 0
+        self._addresses = 0
+        self._steps: set[int] = set()
         self._called: dict[str, int] = {}
         self._lifted: dict[tuple[Value, Value], list[tuple[int, tuple[str, str]]]] = {}
         self._nvidia: dict[Value, str] = {}
@@ -100,6 +103,9 @@ class Writer:
         for place, names in self._lifted.get(pair, ()):
             if place == at or self._view.dominates(place, at):
                 return names
+        again = reload_of(self._view, pair)
+        if again is not None:
+            return self._reload(pair, again)
         registers = [self._nvidia.get(value, value.register) for value in pair]
         known = all(register in self._view.body.registers for register in registers)
         sources, lines = self._wide(*registers) if known else (registers, [])
@@ -114,6 +120,14 @@ class Writer:
         self._lifted.setdefault(pair, []).append((at, (targets[0], targets[1])))
         self.exchanges += 2
         return targets[0], targets[1]
+
+    def _reload(self, pair: tuple[Value, Value], again: Reload) -> tuple[str, str]:
+        targets = self._register(), self._register()
+        self._addresses += 1
+        self._steps.add(again.step)
+        self._at(again.statement).after += again.lines(f"%zrr_a{self._addresses - 1}", targets)
+        self._lifted.setdefault(pair, []).append((again.statement, targets))
+        return targets
 
     # ---------------------------------------------------------------------------------------------------------- steps
 
@@ -217,7 +231,8 @@ class Writer:
         pieces.append((line_start, line_start, externs))
         registers = f"\n\t.reg .b32 %zrr_w<{self._registers}>;" if self._registers else ""
         registers += f"\n\t.reg .b16 %zrr_h<{self._halves}>;" if self._halves else ""
-        pieces.append((head.end(), head.end(), registers))
+        registers += f"\n\t.reg .b64 %zrr_a<{self._addresses}>;" if self._addresses else ""
+        pieces.append((head.end(), head.end(), registers + prelude(tuple(sorted(self._steps)))))
         out, at = [], 0
         for begin, end, new_text in sorted(pieces):
             out += [text[at:begin], new_text]
