@@ -53,4 +53,33 @@ ZRR_DEVICE uint32_t shuffle(uint32_t value, uint32_t lane) {
 
 ZRR_DEVICE uint32_t other_half(uint32_t value) { return shuffle(value, lane_id() ^ 16); }
 
+// The gfx12 builtins of the headers above this one.
+ZRR_DEVICE float reciprocal(float x) {
+    float result;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+ZRR_DEVICE float reciprocal_root(float x) {
+    float result;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+ZRR_DEVICE uint32_t ballot(bool value) {
+    uint32_t result;
+    asm volatile("{.reg .pred %%p; setp.ne.u32 %%p, %1, 0; vote.sync.ballot.b32 %0, %%p, 0xffffffff;}"
+                 : "=r"(result)
+                 : "r"((uint32_t)value));
+    return result;
+}
+// DPP controls: quad_perm 1,0,3,2 and 2,3,0,1, row_xmask:4.
+ZRR_DEVICE uint32_t lane_exchange_by(uint32_t value, int control) {
+    return shuffle(value, lane_id() ^ (control == 0xB1 ? 1 : control == 0x4E ? 2 : 4));
+}
+
 }  // namespace zrr
+
+#define __builtin_amdgcn_rcpf zrr::reciprocal
+#define __builtin_amdgcn_rsqf zrr::reciprocal_root
+#define __builtin_amdgcn_ballot_w32 zrr::ballot
+#define __builtin_amdgcn_sched_barrier(mask) ((void)(mask))
+#define __builtin_amdgcn_update_dpp(old, value, control, row, bank, bound) zrr::lane_exchange_by(value, control)

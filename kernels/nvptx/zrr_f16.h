@@ -25,9 +25,25 @@ ZRR_PAIR_OPERATION(max_number, "max.f16x2")
 ZRR_PAIR_OPERATION(max_keep_nan, "max.NaN.f16x2")
 #undef ZRR_PAIR_OPERATION
 
+// scale is a power of two
+ZRR_DEVICE half2 round_scaled(float low, float high, float scale) {
+    return half2{(_Float16)(low * scale), (_Float16)(high * scale)};
+}
 ZRR_DEVICE half2 round_pair(float low, float high) { return half2{(_Float16)low, (_Float16)high}; }
+template <int kHalf>
+ZRR_DEVICE float scaled_half(half2 x, float scale) {
+    return (float)(kHalf == 0 ? x.x : x.y) * scale;
+}
 ZRR_DEVICE float low_f32(half2 x) { return (float)x.x; }
 ZRR_DEVICE float high_f32(half2 x) { return (float)x.y; }
+
+// min(|x|, 1)
+ZRR_DEVICE half2 magnitude_to_one(half2 x) { return min_number(__builtin_elementwise_abs(x), splat(1.0f)); }
+
+// min(max(0.5 + x, 0), 1), the sum rounded to f16
+ZRR_DEVICE half2 half_plus_to_unit(half2 x) {
+    return min_number(max_number(splat(0.5f) + x, splat(0.0f)), splat(1.0f));
+}
 
 // Four f16 pairs: one accumulator tile of a lane, pair p = VGPRs 2p (low half) and 2p + 1.
 struct Pairs {
@@ -49,8 +65,12 @@ ZRR_DEVICE float8 widen(Pairs tile) {
     return acc;
 }
 
-// One instruction does all three.
-enum class Requantise { exact, propagate, in_range };
+// One instruction does all four: it saturates, and a NaN keeps its sign.
+enum class Requantise { exact, propagate, in_range, saturating };
+
+template <bool kOn>
+ZRR_DEVICE void set_saturation() {}
+ZRR_DEVICE void hold(uint32_t&) {}
 
 ZRR_DEVICE half2 relu_keep_nan(half2 x) { return max_keep_nan(x, splat(0.0f)); }
 
@@ -62,6 +82,13 @@ ZRR_DEVICE uint32_t requantise(half2 low, half2 high) {
     asm("cvt.rn.satfinite.e4m3x2.f16x2 %0, %1;" : "=h"(second) : "r"(as_bits(high)));
     return first | (uint32_t)second << 16;
 }
+
+// e4m3 bytes of four f32 that f16 can hold.
+ZRR_DEVICE uint32_t convert_e4m3(float a, float b, float c, float d) {
+    return requantise<Requantise::exact>(round_pair(a, b), round_pair(c, d));
+}
+// NaNs that arithmetic makes are positive here.
+ZRR_DEVICE uint32_t convert_e4m3_positive_nan(float a, float b, float c, float d) { return convert_e4m3(a, b, c, d); }
 
 // The layers' activation on f16 pairs: x * (0.5 + y * (0.412109375 - 0.0810546875 * |y|)), y = clamp(x, -2, 2).
 ZRR_DEVICE half2 activation(half2 x) {

@@ -2,7 +2,7 @@
 // accumulators in the gfx12 view.
 //
 // Operand (A or B): lane l holds row (A) or column (B) r, k = 8h + i in byte i of two dwords.
-// Accumulator: lane l holds column r, VGPR i = row 8h + i; every value is one that f16 holds.
+// Accumulator: lane l holds column r, VGPR i = row 8h + i; every value is one that f16 holds, or 2^20 for infinity.
 //
 // mma.sync multiplies the transposed problem: its A is the B of the WMMA. On an H200 the result has the same bits
 // either way, and the order of addition goes by slots, which are where they were.
@@ -80,7 +80,12 @@ ZRR_DEVICE float8 k32_e4m3(float8 c, kop a0, kop b0, kop a1, kop b1) {
             : "+r"(acc[n][0]), "+r"(acc[n][1])
             : "r"(tokens[0]), "r"(tokens[1]), "r"(tokens[2]), "r"(tokens[3]), "r"(low), "r"(high));
     }
-    return widen(from_fragment(acc, l));
+    float8 sum = widen(from_fragment(acc, l));
+    // gfx12 accumulators hold what overflows f16, and the code after this may count on a finite number.
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+        if (__builtin_fabsf(sum[i]) == __builtin_inff()) sum[i] = __builtin_copysignf(0x1p20f, sum[i]);
+    return sum;
 }
 
 }  // namespace zrr

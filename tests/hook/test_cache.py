@@ -115,7 +115,7 @@ def test_the_fingerprint_covers_what_a_rewrite_depends_on() -> None:
     assert {
         "enc0.toml",
         "swin_phase.hip",
-        "swin_phase.ptx",
+        "swin_phase.ptx.xz",
         "splice.py",
         "grammar.lark",
         "transform.py",

@@ -2,11 +2,12 @@
 
 The sources in `kernels/` are compiled as they are; three headers of `kernels/nvptx/` take the place of those that speak
 gfx12 (mma.sync for WMMA, shuffles for lane exchanges). The result is committed beside those headers, so that a rewrite
-needs no compiler: `python -m zluda_rr.hook.nvptx` makes it again.
+needs no compiler: `python -m zluda_rr.hook` makes it again.
 """
 
 from __future__ import annotations
 
+import lzma
 import re
 import shutil
 import subprocess
@@ -18,13 +19,16 @@ from pathlib import Path
 from zluda_rr.errors import UserError
 from zluda_rr.resources import resource_dir
 
-SOURCES = ("swin_phase.hip",)
+SOURCES = ("swin_phase.hip", "swin_enc0.hip")
 _FLAGS = (
     "--target=nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", "sm_89", "-Xclang", "-target-feature",
     "-Xclang", "+ptx84", "-ffp-contract=off", "-O3", "-mllvm", "-unroll-threshold=100000", "-x", "c++", "-std=c++20",
-    "-Wall", "-Werror",
+    "-Wall", "-Werror", "-Wno-ignored-attributes",
 )  # fmt: skip
 _EXTERN = re.compile(r"\.extern\s+\.func\s*\([^)]*\)\s*(zrr_\w+)\s*\([^)]*\)\s*;[ \t]*\r?\n")
+# Statements without an instruction, for the gfx12 scheduler and register allocator, and a lane number made on the spot.
+_GFX12_HINT = re.compile(r'\basm(?: volatile)?\("" : [^;]*\);')
+_GFX12_LANE = re.compile(r'\basm volatile\("v_mbcnt_lo_u32_b32 %0, -1, 0" : "=v"\((\w+)\)\);')
 # No rounding named: ptxas may fuse the instruction with another (shared fact: contraction changes activations).
 _UNROUNDED = re.compile(r"(?<![\w.%$])(add|sub|mul)((?:\.ftz|\.sat)*\.f(?:16x2|16|32|64))(?=\s)")
 
@@ -46,10 +50,15 @@ def body_folder() -> Path:
     return resource_dir("kernels") / "nvptx"
 
 
+def committed_body(stem: str) -> str:
+    """PTX of one kernel source as it is committed."""
+    return lzma.decompress((body_folder() / f"{stem}.ptx.xz").read_bytes()).decode()
+
+
 def _bodies() -> dict[str, str]:
     found = {}
-    for path in sorted(body_folder().glob("*.ptx")):
-        text = path.read_text()
+    for path in sorted(body_folder().glob("*.ptx.xz")):
+        text = committed_body(path.name.removesuffix(".ptx.xz"))
         found.update(dict.fromkeys(re.findall(r"^// body (zrr_\w+)$", text, re.M), text))
     return found
 
@@ -86,7 +95,10 @@ def compile_body(source: Path) -> str:
     """PTX functions of one kernel source, without a module header; each is named in a `// body` line."""
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        for path in (*source.parent.glob("*.h"), *(source.parent / "nvptx").glob("*.h"), source):
+        for path in (*source.parent.glob("*.h"), source):
+            text = _GFX12_LANE.sub(r"\1 = lane_id();", _GFX12_HINT.sub(";", path.read_text()))
+            (folder / path.name).write_text(text)
+        for path in (source.parent / "nvptx").glob("*.h"):
             shutil.copy(path, folder / path.name)
         output = folder / "body.ptx"
         command = [
@@ -102,7 +114,8 @@ def compile_body(source: Path) -> str:
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise UserError(f"{source}: {(done.stderr.splitlines() or ['clang failed'])[0].strip()}")
+            errors = [line for line in done.stderr.splitlines() if "error:" in line] or ["clang failed"]
+            raise UserError(f"{source}: {errors[0].strip()}")
         return _functions(output.read_text(), source.name)
 
 
@@ -111,7 +124,7 @@ def _functions(text: str, name: str) -> str:
     lines = [line.rstrip() for line in body.splitlines()]
     kept = [line for line in lines if line and not line.lstrip().startswith("//")]
     symbols = dict.fromkeys(re.findall(r"\.visible\s+\.func\b[^\n]*?\b(zrr_\w+)\b", body))
-    head = [f"// zluda-rr: {name} compiled for nvptx64 (python -m zluda_rr.hook.nvptx)"]
+    head = [f"// zluda-rr: {name} compiled for nvptx64 (python -m zluda_rr.hook)"]
     return "\n".join([*head, *(f"// body {symbol}" for symbol in symbols), *kept]) + "\n"
 
 
@@ -119,8 +132,6 @@ def main() -> None:
     """Compile every source again."""
     for name in SOURCES:
         source = resource_dir("kernels") / name
-        (body_folder() / f"{source.stem}.ptx").write_text(compile_body(source))
+        packed = lzma.compress(compile_body(source).encode(), preset=9 | lzma.PRESET_EXTREME)
+        (body_folder() / f"{source.stem}.ptx.xz").write_bytes(packed)
 
-
-if __name__ == "__main__":
-    main()

@@ -17,7 +17,7 @@ from .murmur import hash_hex, murmur128
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _STAGES = ("analysis", "hook", "image", "ptx", "rewrite")
-_SUFFIXES = {".py", ".lark", ".toml", ".def", ".rule", ".hip", ".h", ".ptx"}
+_SUFFIXES = {".py", ".lark", ".toml", ".def", ".rule", ".hip", ".h", ".xz"}
 
 
 @dataclass(frozen=True, slots=True)

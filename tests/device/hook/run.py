@@ -46,7 +46,7 @@ def rewriter(folder: Path) -> Path:
 
 def broken(text: str) -> str:
     """The rewritten module with two A registers of the body's first mma exchanged."""
-    start = text.index("zrr_swin_phase(")
+    start = text.rindex(".visible .func")
     swapped, count = re.subn(r"(mma\.sync\S+ \{[^}]*\}, )\{(%r\d+), (%r\d+),", r"\1{\3, \2,", text[start:], count=1)
     assert count == 1
     return text[:start] + swapped
@@ -78,7 +78,11 @@ def main() -> int:
     for case in CASES:
         (folder / f"{case.kind}.weights").write_bytes(weight_image(case).tobytes())
         (folder / f"{case.kind}.texels").write_bytes(texels(case).tobytes())
-    plain_env = {"ZLUDA_RR_TARGET": "nvptx", "ZLUDA_RR_CACHE_DIR": str(folder / "cache"), "CUDA_CACHE_DISABLE": "1"}
+    plain_env = {
+        "ZLUDA_RR_TARGET": "nvptx",
+        "ZLUDA_RR_CACHE_DIR": str(folder / "cache"),
+        "CUDA_CACHE_PATH": str(folder / "cubins"),
+    }
     hook_env = {**plain_env, "LD_PRELOAD": str(library), "ZLUDA_RR_MISS": "sync", "ZLUDA_RR_TIMEOUT": "120"}
     hook_env["ZLUDA_RR_TOOL"] = str(rewriter(folder))
     good = True
