@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zluda_rr.errors import UserError
-from zluda_rr.ptx import Module
+from zluda_rr.ptx import Body, ControlFlow, DefUse, Module, no_collection
 from zluda_rr.resources import resource_dir
 
 from .fusion_emit import Writer
@@ -53,17 +53,26 @@ def calls_helpers(module: Module) -> bool:
     return any(function.name.startswith("zrr_fc_") for function in module.functions)
 
 
-def fuse_module(module: Module, entry: str, rules: Sequence[Rule] | None = None, *, write: bool = True) -> FusionResult:
+def fuse_module(
+    module: Module,
+    entry: str,
+    rules: Sequence[Rule] | None = None,
+    *,
+    write: bool = True,
+    known: tuple[Body, ControlFlow, DefUse] | None = None,
+) -> FusionResult:
     """Keep accumulators in WMMA order between the products of one kernel. Raises UserError for an unknown entry.
 
     `rules` replace those of rules/fragment-consumer.rule. Without `write` the module stays as it is, for a report.
+    `known` are the kernel's statements, control flow and uses where they are known already.
     """
     function = module.function(entry)
     if function is None or function.body is None:
         raise UserError(f"{module.filename}: no entry {entry}")
     started = time.perf_counter()
-    view = KernelView(module, function)
     chosen = fusion_rules() if rules is None else tuple(rules)
-    plan = make_plan(view, chosen)
+    with no_collection():
+        view = KernelView(module, function, known)
+        plan = make_plan(view, chosen)
     edited = Writer(view, plan).write(module, entry) if plan.steps and write else module
     return FusionResult(edited, entry, plan, view, chosen, time.perf_counter() - started)

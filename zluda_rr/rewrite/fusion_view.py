@@ -15,12 +15,16 @@ UniformKey = tuple[object, ...]
 
 
 class KernelView:
-    """One kernel, as `patterns.Source` and more."""
+    """One kernel, as `patterns.Source` and more. `known` are its statements, control flow and uses where they are known
+    already.
+    """
 
-    def __init__(self, module: Module, function: Function) -> None:
-        self.body: Body = linearise(function, module)
-        self.flow = ControlFlow(self.body)
-        self.uses = DefUse(self.body, self.flow)
+    def __init__(
+        self, module: Module, function: Function, known: tuple[Body, ControlFlow, DefUse] | None = None
+    ) -> None:
+        self.body: Body = linearise(function, module) if known is None else known[0]
+        self.flow = ControlFlow(self.body) if known is None else known[1]
+        self.uses = DefUse(self.body, self.flow) if known is None else known[2]
         self.values = Values(self.body, self.uses)
         self._uniform: dict[Value, UniformKey | None] = {}
         self._expressions: dict[UniformKey, int] = {}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zluda_rr.ptx import no_collection
+
 from .contract import LayerContract
 from .entry_report import EntryReport, ModuleReport, examine_module
 from .epilogue_report import epilogue_json, epilogue_lines
-from .fusion import fuse_module
+from .fusion import FusionResult, fuse_module
 from .fusion_report import report as fusion_report
 from .report import SCHEMA, Json, layer_json, layer_text, phase_json, phase_table
 
@@ -19,7 +21,8 @@ def inspect_text(
     found = examine_module(text, filename=filename, contracts=contracts)
     if not fusion:
         return module_text(found)
-    chains = [fusion_report(fuse_module(found.module, e.function.name, write=False)).text() for e in found.entries]
+    with no_collection():
+        chains = [fusion_report(_fused(found, entry)).text() for entry in found.entries]
     return "\n".join((module_text(found), *chains))
 
 
@@ -31,11 +34,15 @@ def inspect_json(
     document = module_json(found)
     if not fusion:
         return document
-    chains = {
-        e.function.name: fusion_report(fuse_module(found.module, e.function.name, write=False)).json()
-        for e in found.entries
-    }
+    with no_collection():
+        chains = {entry.function.name: fusion_report(_fused(found, entry)).json() for entry in found.entries}
     return {**document, "fusion": chains}
+
+
+def _fused(found: ModuleReport, entry: EntryReport) -> FusionResult:
+    kernel = entry.kernel
+    known = (kernel.body, kernel.flow, kernel.uses)
+    return fuse_module(found.module, entry.function.name, write=False, known=known)
 
 
 def module_text(report: ModuleReport) -> str:
