@@ -162,7 +162,7 @@ class Writer:
         self._at(place).text = "\n\t".join(self._filled(match, replaced))
 
     def _pack(self, number: int, match: Match) -> None:
-        for own in match.statements:
+        for own in match.replaced:
             self._at(own).text = ""
         self._at(number).text = "\n\t".join(self._filled(match, {}))
 

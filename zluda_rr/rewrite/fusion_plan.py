@@ -158,13 +158,13 @@ def _shorten(view: KernelView, plan: Plan, rules: Sequence[Rule]) -> None:
 
 def _shortens(view: KernelView, plan: Plan, lowered: Container[object], match: Match) -> bool:
     place = match.statements[match.rule.anchor]
-    for number in match.statements:
+    for number in match.replaced:
         step = plan.steps.get(number)
         if step is None or step.lifts or not view.same_block(number, place):
             return False
     private = [match.captures[c.names[0]] for c in match.rule.of_kind("private")]
     if any(value in lowered for value in private):
         return False
-    own = set(match.statements)
+    own = set(match.replaced)
     inputs = [t for t in match.captures.values() if isinstance(t, Value) and t.statement not in own]
     return all(view.is_steady(value) for value in inputs)

@@ -107,7 +107,7 @@ def report(result: FusionResult) -> FusionReport:
     phase_of = _phases(view)
     origins = _Origins(plan, view, phase_of)
     lifted = {pair for step in set(plan.steps.values()) for pair in step.lifts}
-    products = [step for step in plan.products if step.rule.lines[0].label == "at"]
+    products = [step for step in plan.products if not step.rule.lines[0].given]
     return FusionReport(
         result.entry,
         len(products),
@@ -134,7 +134,7 @@ class _Origins:
             for match in step.matches:
                 if len(step.matches) == 1:
                     phases = frozenset(phase_of[n] for n in match.statements if n in phase_of)
-                    way: tuple[str, ...] = () if step.rule.lines[0].label == "at" else ("movmatrix",)
+                    way: tuple[str, ...] = ("movmatrix",) if step.rule.lines[0].given else ()
                 else:
                     inputs = [self.of(t) for name, t in match.captures.items() if name not in match.rule.results]
                     phases = frozenset(p for found, _ in inputs for p in found)
@@ -142,7 +142,7 @@ class _Origins:
                     way = tuple(dict.fromkeys((*(o for _, found in inputs for o in found), here)))
                 for name in match.rule.results:
                     value = match.captures[name]
-                    if isinstance(value, Value) and value.statement in step.statements:
+                    if isinstance(value, Value):
                         self._known[value] = phases, way
 
     def of(self, term: object) -> tuple[frozenset[int], tuple[str, ...]]:

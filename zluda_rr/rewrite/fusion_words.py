@@ -33,16 +33,7 @@ class Step:
     @property
     def statements(self) -> tuple[int, ...]:
         """Statements that the step stands for, ascending."""
-        if len(self.matches) == 1 and self.rule.lines[0].label != "at":
-            found = self.matches[0].statements
-            return tuple(
-                sorted(n for n, line in zip(found, self.rule.lines, strict=True) if not _is_input(line.opcode))
-            )
-        return tuple(sorted({n for match in self.matches for n in match.statements}))
-
-
-def _is_input(opcode: str) -> bool:
-    return opcode.startswith("mma.")
+        return tuple(sorted({n for match in self.matches for n in match.replaced}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +139,9 @@ class Analysis:
 
     def _fits(self, match: Match, strict: bool) -> bool:
         """Can the match's lines become one step: operands there at the first, siblings where the rule wants them."""
-        own = self._own_statements(match)
+        own = match.replaced
         first = min(own)
-        written = {name for line in match.rule.lines for name in line.written()}
+        written = set(match.rule.results)
         if any(n in self.words.step_of or not self._view.same_block(n, first) for n in own):
             return False
         if not self._view.is_together(first):
@@ -163,14 +154,6 @@ class Analysis:
             elif not all(self._is_there(t, first) for t in terms) or not self._pair_fits(terms, strict):
                 return False
         return True
-
-    def _own_statements(self, match: Match) -> tuple[int, ...]:
-        """Statements that the step replaces; the products behind a transpose are steps of their own."""
-        if match.rule.lines[0].label == "at":
-            return match.statements
-        return tuple(
-            n for n, line in zip(match.statements, match.rule.lines, strict=True) if not _is_input(line.opcode)
-        )
 
     def _is_there(self, term: Term, first: int) -> bool:
         if not isinstance(term, Value):
@@ -196,8 +179,8 @@ class Analysis:
         return one is not None and one == other
 
     def _enter_whole(self, rule: Rule, match: Match) -> None:
-        own = self._own_statements(match)
-        written = {name for line in rule.lines for name in line.written()}
+        own = match.replaced
+        written = set(rule.results)
         lifts = []
         for condition in rule.of_kind("siblings"):
             first, second = (match.captures[name] for name in condition.names)

@@ -47,6 +47,22 @@ CASES = {
     "scores": SCORES,
     "k steps": STEPS,
 }
+HALVES = "".join(f"mov.b32 {{%e{i}, %f{i}}}, %x{i};\nmov.b32 {{%g{i}, %i{i}}}, %y{i};\n" for i in range(4))
+PACKED = {
+    "square": "mul.f16 %j{i}, %e{i}, %e{i};\nmul.f16 %k{i}, %f{i}, %f{i};\n",
+    "scale": "mul.f16 %j{i}, %e{i}, %g{i};\nmul.f16 %k{i}, %i{i}, %f{i};\n",
+    "scale_halves": "mul.f16 %j{i}, %e{i}, %g{i};\nmul.f16 %k{i}, %f{i}, %g{i};\n",
+}
+
+
+def packed(rule: str) -> str:
+    """A chain whose halves are multiplied apart."""
+    registers = ", ".join(f"%{name}<4>" for name in "efgijk")
+    steps = "".join(f"{PACKED[rule].format(i=i)}mov.b32 %v{i}, {{%j{i}, %k{i}}};\n" for i in range(4))
+    doubled = "".join(f"add.f16x2 %y{i}, %x{i}, %x{i};\n" for i in range(4))
+    return f".reg .b16 {registers};\n" + PRODUCE + doubled + HALVES + steps + convert("u", "v") + consume()
+
+
 CONSUMED = {"pair": "", "residual": "AC", "transpose": "B", "scores": "AB", "k steps": "A"}
 
 
@@ -87,6 +103,14 @@ def test_values_of_every_lane_are_exchanged_into_the_chain() -> None:
     outcome = compare(text + convert("u", "v") + consume())
     assert outcome.equal
     assert any(chain.operand == "A" for chain in outcome.report.chains)
+
+
+@pytest.mark.parametrize("rule", PACKED)
+def test_halves_that_are_treated_alike_are_one_instruction(rule: str) -> None:
+    outcome = compare(packed(rule))
+    assert outcome.equal
+    assert next(record for record in outcome.report.rules if record.rule == rule).places
+    assert "mul.f16x2" in print_module(outcome.result.module)
 
 
 def test_nothing_to_do_is_the_same_module() -> None:

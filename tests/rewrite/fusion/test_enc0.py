@@ -69,13 +69,13 @@ def differences(what: Subject, programs: Sequence[Program], model: str) -> list[
     return [first.stats.instructions_per_wave, second.stats.instructions_per_wave]
 
 
-def test_fused_gives_the_same_bytes_for_three_fifths_of_the_instructions() -> None:
+def test_fused_gives_the_same_bytes_for_about_half_the_instructions() -> None:
     what = subject("enc0", (), fusion=True)
     assert what.cuts == ()
     programs = variants(what, Progress(quiet=True))
     for model in ("exact", "sequential", "pairwise"):
         translated, fused = differences(what, programs, model)
-        assert fused <= 0.6 * translated
+        assert fused <= 0.55 * translated
 
 
 def test_the_cut_wins_where_both_apply() -> None:

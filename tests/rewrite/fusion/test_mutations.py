@@ -11,7 +11,7 @@ from zluda_rr.resources import resource_dir
 from zluda_rr.rewrite.patterns import read_rules
 
 from .cases import CHAIN, compare
-from .test_chains import CASES
+from .test_chains import CASES, PACKED, packed
 
 RULES = (resource_dir("rules") / "fragment-consumer.rule").read_text()
 WRONG_RULES = {
@@ -20,6 +20,7 @@ WRONG_RULES = {
     "residual": ("$c0, $g0, $c1, $g1);", "$g0, $c0, $c1, $g1);"),
     "transpose": ("zrr_fc_product_zero0($a0, $a1, $a2, $a3, $b0", "zrr_fc_product_zero0($a1, $a0, $a2, $a3, $b0"),
     "relu": ("zrr_fc_pack_relu($x, $y)", "zrr_fc_pack($x, $y)"),
+    "square": ("mul.f16x2 $d, $x, $x;", "add.f16x2 $d, $x, $x;"),
     "plain": ("$e0 = zrr_fc_product1", "$e0 = zrr_fc_product0"),
 }
 WRONG_HELPERS = {
@@ -38,7 +39,7 @@ def test_a_wrong_rule_shows(name: str) -> None:
     if name == "butterfly 2":  # the wrong rule is for the other exchange: take the right one for that away
         rules = tuple(rule for rule in rules if rule.name != "butterfly_1")
         name = "butterfly 1"
-    assert not compare(CASES[name], rules=rules).equal
+    assert not compare(packed(name) if name in PACKED else CASES[name], rules=rules).equal
 
 
 @pytest.mark.parametrize("name", WRONG_HELPERS)

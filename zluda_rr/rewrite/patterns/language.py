@@ -70,6 +70,11 @@ class Line:
     operands: tuple[OperandPattern, ...]
     results: int
 
+    @property
+    def given(self) -> bool:
+        """The line is looked at and stays: its label begins with `given`."""
+        return self.label.startswith("given")
+
     def captures(self) -> tuple[str, ...]:
         """Names in textual order, results first."""
         return tuple(name for operand in self.operands for name in _names(operand))
@@ -111,8 +116,8 @@ class Rule:
 
     @property
     def results(self) -> tuple[str, ...]:
-        """Captures that the lines write."""
-        return tuple(name for line in self.lines for name in line.written())
+        """Captures that the replaced lines write."""
+        return tuple(name for line in self.lines if not line.given for name in line.written())
 
     def of_kind(self, kind: str) -> tuple[Condition, ...]:
         """Conditions of one kind."""

@@ -49,6 +49,12 @@ class Match:
     captures: Mapping[str, Term]
     statements: tuple[int, ...]
 
+    @property
+    def replaced(self) -> tuple[int, ...]:
+        """Statements of the lines that are not `given`."""
+        both = zip(self.statements, self.rule.lines, strict=True)
+        return tuple(number for number, line in both if not line.given)
+
 
 _MOST_STEPS = 20_000  # of one search; a rule that needs more is a mistake in the rule
 
