@@ -30,7 +30,7 @@ def test_text_is_complete_and_narrow(report: str) -> None:
     assert "536 mma" in report
     for title in OBLIGATIONS:
         assert title in report
-    assert report.count(" pass  ") == 7
+    assert report.count(" pass  ") == 14  # two cuts
 
 
 def test_a_row_of_the_table(report: str) -> None:
@@ -54,10 +54,13 @@ def test_json(enc0_text: str) -> None:
         "order": "k-inner",
     }
     assert {"operand": "B", "first": 21696, "end": 22720} in eighth["weight_bytes"]
-    (cut,) = entry["cuts"]
+    cut, layer = entry["cuts"]
     assert [o["number"] for o in cut["obligations"]] == list(range(1, 8))
     assert all(o["holds"] and o["detail"] for o in cut["obligations"])
     assert cut["obligations"][5]["evidence"]
+    assert (cut["phases"], layer["phases"]) == ([8], list(range(1, 23)))
+    assert layer["applicable"]
+    assert all(o["holds"] and o["detail"] for o in layer["obligations"])
 
 
 def test_a_differing_kernel_is_shown_with_its_differences(enc0_text: str) -> None:

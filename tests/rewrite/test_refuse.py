@@ -265,5 +265,5 @@ def test_unknown_entry_is_a_user_error(enc0_text: str, contract: LayerContract) 
 
 
 def test_unknown_cut_is_a_user_error(enc0: Module, contract: LayerContract) -> None:
-    with pytest.raises(UserError, match="no cut named 'phase99'; it has: phase8"):
+    with pytest.raises(UserError, match="no cut named 'phase99'; it has: phase8, layer"):
         rewrite_module(enc0, contract, ("phase99",))

@@ -52,7 +52,7 @@ def generate(match: LayerMatch) -> tuple[str, str]:
         for stated in region.rule.stores:
             own = [store for store in stores if store.buffer == stated.buffer]
             first[stated.buffer] = own[0]
-            pattern = rf'(buffer = "{stated.buffer}"\n  count = )\d+\n  form = ".*"\n'
+            pattern = rf'(buffer = "{stated.buffer}"\n  phase = \d+\n  count = )\d+\n  form = ".*"\n'
             text = re.sub(pattern, rf'\g<1>{len(own)}\n  form = "{store_form(own)}"\n', text)
     return text, HEAD.format(layer=contract.layer) + listing(match, canonical, first)
 

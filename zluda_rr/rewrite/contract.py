@@ -183,6 +183,7 @@ class StoreForm:
     buffer: str
     count: int
     form: str
+    phase: int = 0  # whose results they store
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,12 +129,12 @@ def _stale(kernel: Kernel, region: LayerRegion) -> Obligation | None:
 
 def layer_loads(kernel: Kernel, region: LayerRegion, match: LayerMatch) -> Obligation:
     """4: the region reads parameters, bytes of the weight image, and what else the rule names."""
-    moved = set(region.moved)
+    staying = {*region.moved, *region.kept}
     weights: list[tuple[int, int]] = []
     others: list[int] = []
     for number in range(region.first, region.last + 1):
         statement = kernel.body[number]
-        if number in moved:
+        if number in staying:
             continue
         if statement.opcode in IMAGE_LOADS:
             return Obligation(

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from zluda_rr.emulate.memory import MemoryFault
+from zluda_rr.rewrite import LayerCutRule
 from zluda_rr.runtime.compare import Difference, compare_outputs
 from zluda_rr.runtime.device import Device, EmulatorDevice, OracleDevice, Program
 from zluda_rr.runtime.progress import Progress
@@ -13,6 +15,7 @@ from zluda_rr.runtime.workload import Launch, Shape, build_launch
 
 MODELS = ("exact", "sequential", "pairwise")
 DEFAULT_SHAPE = Shape(ex=58, ey=58, shift_x=4, shift_y=2)  # 8 x 8 blocks, partial ones on all four sides
+FAULT = "memory fault"  # the "output" of a kernel that left its buffers
 DEFAULT_KINDS = tuple(WorkloadKind)
 
 
@@ -66,21 +69,34 @@ def verify(
                 tally = _compare_once(device, programs, launch, model, oracle, tally)
             if tally.first is not None:
                 found = first_differing_phase(what, launch, model, show)
-                named = replace(tally.first, phase=None if found is None else found.phase)
+                phase = _storing_phase(what, tally.first) if found is None else found.phase
+                named = replace(tally.first, phase=phase)
                 return _report(what, replace(tally, first=named), kinds, models, shape, oracle)
     return _report(what, tally, kinds, models, shape, oracle)
+
+
+def _storing_phase(what: Subject, difference: Difference) -> int | None:
+    """All accumulators agree, so it is the stores: the phase whose results the body stores to this output."""
+    whole = [rule for rule in map(what.contract.cut, what.cuts) if isinstance(rule, LayerCutRule)]
+    phases = [s.phase for rule in whole for s in rule.stores if difference.output in (s.buffer, FAULT)]
+    return phases[0] if phases else None
 
 
 def _compare_once(
     device: Device, programs: tuple[Program, Program], launch: Launch, model: str, oracle: bool, tally: _Tally
 ) -> _Tally:
-    translated, rewritten = (device.run(program, launch, model) for program in programs)
-    compared, first = compare_outputs(f"{launch.name}[{model}]", launch.outputs, translated.memory, rewritten.memory)
+    translated = device.run(programs[0], launch, model)
+    label = f"{launch.name}[{model}]"
+    try:
+        rewritten = device.run(programs[1], launch, model)
+    except MemoryFault as fault:
+        return replace(tally, launches=tally.launches + 1, first=Difference(f"{label}: {fault}", FAULT, 0, 0, 0, 0))
+    compared, first = compare_outputs(label, launch.outputs, translated.memory, rewritten.memory)
     oracle_first = tally.oracle_first
     if oracle:
         expected = OracleDevice().run(programs[0], launch, model)
         _, difference = compare_outputs(
-            f"{launch.name}[{model}]", launch.outputs, expected.memory, translated.memory, nan_outputs=launch.halves
+            label, launch.outputs, expected.memory, translated.memory, nan_outputs=launch.halves
         )
         oracle_first = oracle_first or difference
     return _Tally(tally.launches + 1, tally.compared + compared, first, oracle_first)
