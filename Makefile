@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help setup demo test lint corpus bench soak clean
+.PHONY: help setup demo test lint corpus bench bench-frontend soak clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -31,6 +31,9 @@ corpus: setup ## rebuild the reference modules and the large benchmark modules f
 
 bench: setup ## instruction mix of translated against rewritten
 	$(BIN)/zluda-rr bench --layer enc0
+
+bench-frontend: setup ## time, memory and growth of inspect and rewrite on modules of 30,000 to 250,000 lines
+	$(BIN)/python -m tests.corpus.bench_frontend
 
 soak: setup ## long sweeps
 	$(BIN)/pytest -n 2 -m soak

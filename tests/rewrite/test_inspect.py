@@ -16,9 +16,9 @@ def report(enc0_text: str) -> str:
 
 
 def test_time(enc0_text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     inspect_text(enc0_text)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_text_is_complete_and_narrow(report: str) -> None:

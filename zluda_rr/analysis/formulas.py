@@ -145,8 +145,9 @@ class Formulas:
     def _exponent(self, node: int, shifted: int) -> Meaning:
         leaves = self._accumulators_below(shifted)
         for leaf in leaves:
-            if self.exponent(leaf) == node:
-                return self.of(leaf)._replace(kind="exponent")
+            meaning = self.of(leaf)
+            if meaning.kind == "accumulator" and self.exponent(leaf) == node:
+                return meaning._replace(kind="exponent")
         return _UNKNOWN
 
     def _accumulators_below(self, node: int, limit: int = 24) -> list[int]:
@@ -233,6 +234,8 @@ class Formulas:
                 return None
             found = [m for m in meanings if m is not None]
             terms += 4 * len(found)
+            if len({m.kind for m in found}) != 1:
+                return None
             if found[0].cell is None:
                 rows.add((0, 0, 0))
                 continue
