@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels.mutations import MUTATIONS
+from tests.kernels.mutations import MUTATIONS, PHASE_MUTATIONS
 from zluda_rr.ptx import Module, edit_function, linearise
 from zluda_rr.runtime import Shape, Subject, WorkloadKind, subject, verify, verify_stage
 
@@ -39,7 +39,7 @@ def exchange_arguments(module: Module) -> Module:
     )
 
 
-@pytest.mark.parametrize("name", sorted(MUTATIONS))
+@pytest.mark.parametrize("name", sorted(mutation.name for mutation in PHASE_MUTATIONS))
 def test_a_broken_body_is_found_in_phase_8(name: str, tmp_path: Path) -> None:
     report = verify_stage(mutant(name, tmp_path), 8, shape=SHAPE, kinds=CANCELLING)
     assert not report.equal
