@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from .fusion_plan import Plan
 from .fusion_view import KernelView
 from .patterns import Value, spelling
 
+_COLUMNS = 100
 _WORD_EXCHANGES = 2  # ds_bpermute per word that the translated code moves into or out of an operand
 _ROLES: Mapping[str, tuple[str, ...]] = {
     "A": ("a0", "a1", "a2", "a3"),
@@ -74,18 +76,18 @@ class FusionReport:
     rules: tuple[RuleRecord, ...]
 
     def text(self) -> str:
-        """At most 120 columns."""
+        """At most 100 columns."""
         lines = [f"fusion    {self.products} products in WMMA order, {len(self.chains)} chains"]
         for chain in self.chains:
-            way = ", ".join(chain.operations) or "nothing"
             head = f"  P{chain.producer} -> P{chain.consumer} {chain.operand}"
-            saved = f"{chain.words:4} words, {chain.exchanges_saved:4} exchanges saved"
-            lines.append(f"{head:<15}{saved}; between: {way}"[:120])
+            way = ", ".join(chain.operations) or "nothing"
+            saved = f"{chain.words} words, {chain.exchanges_saved} exchanges saved"
+            lines += _wrapped(f"{head:<15}{saved}; between: {way}")
         for refused in self.refused:
             ends = "/".join(f"P{p}" for p in refused.consumers) or "other code"
             start = "/".join(f"P{p}" for p in refused.producers) or "-"
             place = f"s{refused.statement}" + (f" and {refused.count - 1} more" if refused.count > 1 else "")
-            lines.append(f"  {start} -> {ends} in NVIDIA's order: {refused.reason} ({place})")
+            lines += _wrapped(f"  {start} -> {ends} in NVIDIA's order: {refused.reason} ({place})")
         lines.append(f"  {self.lifted_pairs} pairs brought into WMMA order, {self.lowered_pairs} out of it")
         return "\n".join(lines) + "\n"
 
@@ -99,6 +101,10 @@ class FusionReport:
             "lifted_pairs": self.lifted_pairs,
             "rules": [{"rule": r.rule, "applied": len(r.places), "seconds": round(r.seconds, 4)} for r in self.rules],
         }
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(line, _COLUMNS, subsequent_indent=" " * 15, break_long_words=False, drop_whitespace=True)
 
 
 def report(result: FusionResult) -> FusionReport:

@@ -106,3 +106,4 @@ def test_refusals_name_producer_and_consumer() -> None:
     report = compare(CASES["mixes both members of a pair"]).report
     assert any(r.producers == (1,) and r.consumers == (2,) for r in report.refused)
     assert "P1 -> P2 in NVIDIA's order: mixes both members of a pair" in report.text()
+    assert max(map(len, report.text().splitlines())) <= 100
