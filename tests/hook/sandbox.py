@@ -180,7 +180,7 @@ class Sandbox:
         numbers = {k: tuple(map(int, re.findall(r"\d+", v))) for k, v in re.findall(r"^(\w+) (.*)$", out, re.M)}
         times = tuple((int(a), int(b)) for a, b in re.findall(r"^us (\d+) (\d+)$", out, re.M))
         status = numbers.get("status", (-1,))[0]
-        log = tuple(line for line in err.splitlines() if line)
+        log = tuple(line for line in (err or "").splitlines() if line)
         return Outcome(status, tuple(calls), log, numbers, times, tuple(libraries))
 
     def run(self, call: str, way: str, image: bytes, *flags: str, **env: str) -> Outcome:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from zluda_rr.cli import main
+from zluda_rr.hook import library_path
 from zluda_rr.hook.cache import Kind
 from zluda_rr.hook.options import read_settings
 from zluda_rr.hook.precompile import candidates
@@ -26,10 +27,13 @@ PROGRAM = Path(sys.executable).with_name("zluda-rr")
 @pytest.fixture
 def cli(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """The sandbox's settings in this process, too; the record of the real installation."""
+    built = library_path().parent.parent
     for name in [n for n in os.environ if n.startswith(("ZLUDA_RR", "LD_", "XDG_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("ZLUDA_RR_CACHE_DIR", box.env["ZLUDA_RR_CACHE_DIR"])
     monkeypatch.setenv("HOME", box.env["HOME"])
+    # The libraries that the session has built already.
+    (box.cache.folder.parent / "lib").symlink_to(built)
     box.env["ZLUDA_RR_TOOL"] = str(PROGRAM)
     box.env["ZLUDA_RR_TIMEOUT"] = "120"
     return box

@@ -9,7 +9,7 @@ import pytest
 
 from zluda_rr.hook import Library, library_path
 
-from .sandbox import BY_FILE, CALLS, FATBIN, NOTE, REWRITTEN, TEXT, WAYS, Sandbox
+from .sandbox import BY_FILE, CALLS, FATBIN, NOTE, REWRITTEN, TEXT, WAYS, Sandbox, c_compiler
 
 # A text cannot go through these: the call for text in memory is used.
 _BECOMES = {
@@ -155,9 +155,9 @@ def test_other_names_pass_through_dlsym_by_a_jump(tmp_path: Path, box: Sandbox) 
         (tmp_path / f"{name}.c").write_text(f"#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n{body}\n")
     here = ["-L.", "-Wl,-rpath,."]
     for command in (
-        ["gcc", "-shared", "-fPIC", "second.c", "-o", "libsecond.so"],
-        ["gcc", "-shared", "-fPIC", "first.c", "-o", "libfirst.so", "-ldl"],
-        ["gcc", "main.c", "-o", "main", *here, "-lfirst", "-Wl,--no-as-needed", "-lsecond"],
+        [*c_compiler(), "-shared", "-fPIC", "second.c", "-o", "libsecond.so"],
+        [*c_compiler(), "-shared", "-fPIC", "first.c", "-o", "libfirst.so", "-ldl"],
+        [*c_compiler(), "main.c", "-o", "main", *here, "-lfirst", "-Wl,--no-as-needed", "-lsecond"],
     ):
         subprocess.run(command, check=True, cwd=tmp_path)
     done = subprocess.run(["./main"], cwd=tmp_path, env=box.env, capture_output=True, text=True, check=True)

@@ -1,5 +1,5 @@
 /* A program that loads a module: host CALL WAY IMAGE [--threads N] [--repeat N] [--pause MS] [--sigchld handler|ignore]
- * [--closed] [--files N] [--wrapper good|null|bad] [--raw] [--time]
+ * [--closed] [--files N] [--file-bytes N] [--wrapper good|null|bad] [--raw] [--time]
  *
  * WAY: link (the symbol as the dynamic linker binds it), dlsym, next (dlsym of RTLD_NEXT), proc, proc2 (cuGetProcAddress).
  * The image ends at a page without access, with a NUL before it unless --raw. Prints `status S`, `sigchld N children N`,
@@ -143,10 +143,10 @@ int main(int count, char **arguments) {
         else if (strcmp(name, "--pause") == 0) pause_ms = atoi(arguments[i]);
         else if (strcmp(name, "--wrapper") == 0) wrapper = arguments[i];
         else if (strcmp(name, "--sigchld") == 0) signal(SIGCHLD, arguments[i][0] == 'h' ? on_child : SIG_IGN);
-        else if (strcmp(name, "--files") == 0) {
+        else if (strcmp(name, "--files") == 0 || strcmp(name, "--file-bytes") == 0) {
             const rlim_t most = (rlim_t)atoi(arguments[i]);
             const struct rlimit limit = {most, most};
-            setrlimit(RLIMIT_NOFILE, &limit);
+            setrlimit(name[6] == 's' ? RLIMIT_NOFILE : RLIMIT_FSIZE, &limit);
         }
     }
     read_image(raw);

@@ -4,13 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-bool zrr_write_all(int fd, const void *bytes, size_t size) {
-    const char *at = bytes;
+static bool write_all(int fd, const char *at, size_t size) {
     while (size > 0) {
         const ssize_t done = write(fd, at, size);
         if (done < 0 && errno == EINTR) continue;
@@ -19,6 +20,28 @@ bool zrr_write_all(int fd, const void *bytes, size_t size) {
         size -= (size_t)done;
     }
     return true;
+}
+
+/* A closed pipe behind stderr, or a limit on file sizes, is an error here and not the host's end. */
+bool zrr_write_all(int fd, const void *bytes, size_t size) {
+    sigset_t deadly, before, waiting;
+    sigemptyset(&deadly);
+    sigaddset(&deadly, SIGPIPE);
+    sigaddset(&deadly, SIGXFSZ);
+    sigpending(&waiting);
+    const bool had[2] = {sigismember(&waiting, SIGPIPE) == 1, sigismember(&waiting, SIGXFSZ) == 1};
+    sigprocmask(SIG_BLOCK, &deadly, &before); /* this thread's mask on Linux */
+    const bool written = write_all(fd, bytes, size);
+    const int error = errno;
+    if (!written && ((error == EPIPE && !had[0]) || (error == EFBIG && !had[1]))) {
+        const struct timespec now = {0, 0};
+        sigdelset(&deadly, error == EPIPE ? SIGXFSZ : SIGPIPE);
+        while (sigtimedwait(&deadly, NULL, &now) < 0 && errno == EINTR) {
+        }
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return written;
 }
 
 void zrr_reason(char *reason, const char *format, ...) {
