@@ -177,7 +177,9 @@ def _cut(data: Mapping[str, Any]) -> AnyCutRule:
         first=int(region["first"]),
         last=int(region["last"]),
         loads=tuple(data.get("loads", ())),
-        stores=tuple(StoreForm(s["buffer"], int(s["count"]), s["form"], int(s["phase"])) for s in data.get("store", ())),
+        stores=tuple(
+            StoreForm(s["buffer"], int(s["count"]), s["form"], int(s["phase"])) for s in data.get("store", ())
+        ),
         lend_array=lend["array"],
         lend_bytes=int(lend["bytes"]),
         bodies=tuple(BodyChoice(b["name"], b["symbol"], b["file"]) for b in data["body"]),
