@@ -21,6 +21,8 @@ _SCALE, _BOUND, _LINEAR, _OFFSET, _MANTISSA = 0x2466, 0x3873, 0x3B6B, 0x3D80, 0x
 _EPSILON = 0x0800  # 2**-13
 _LOG2E, _MINUS_LOG2E, _ONE = 0x3FB8AA3B, 0xBFB8AA3B, 0x3F800000
 _QUARTER = 0x3400
+_MOST_TERMS = 512
+_DEEPEST = 64  # selects and shuffles behind one another; a gather has six
 
 
 class Meaning(NamedTuple):
@@ -60,6 +62,7 @@ class Formulas:
         self._n_tiles = n_tiles
         self._joined_phase = joined_phase
         self._memo: dict[int, Meaning] = {}
+        self._gathers: dict[int, int] = {}
 
     def of(self, node: int) -> Meaning:
         """The meaning of an f16 value, kind "unknown" where it is none of the formulas."""
@@ -111,19 +114,22 @@ class Formulas:
         phase = self._gathered(whole)
         return Meaning("gathered", phase) if phase else _UNKNOWN
 
-    def _gathered(self, node: int) -> int:
+    def _gathered(self, node: int, depth: int = 0) -> int:
         """The one phase whose accumulators lanes selected and exchanged to make a value; 0: it is not that."""
+        if node not in self._gathers:
+            self._gathers[node] = self._gathered_anew(node, depth) if depth <= _DEEPEST else 0
+        return self._gathers[node]
+
+    def _gathered_anew(self, node: int, depth: int) -> int:
         operator, *rest = self._e.nodes[node]
         if operator == "opaque":
             return self._joined_phase(str(rest[0]), rest[1])
         if operator == "acc":
             return self._leaf(node, 0).phase
         if operator == "select":
-            phases = {self._gathered(int(rest[0])), self._gathered(int(rest[1]))}
+            phases = {self._gathered(int(side), depth + 1) for side in rest[:2]}
             return phases.pop() if len(phases) == 1 else 0
-        if operator == "shfl":
-            return self._gathered(int(rest[-1]))
-        return 0
+        return self._gathered(int(rest[-1]), depth + 1) if operator == "shfl" else 0
 
     # ------------------------------------------------------------------------------------------- elementwise formulas
 
@@ -272,8 +278,12 @@ class Formulas:
         return node if distances == {1, 2} else None
 
     def _flatten(self, node: int, operator: str) -> list[int]:
-        found, work = [], [node]
+        """Terms of a tree of one operator; none where there are too many for any row (a sum doubled and doubled)."""
+        found: list[int] = []
+        work = [node]
         while work:
+            if len(found) + len(work) > _MOST_TERMS:
+                return []
             at = work.pop()
             if self._e.operator(at) == operator:
                 work.extend(self._e.operands(at))
@@ -353,6 +363,8 @@ class Formulas:
         work = [node]
         phase = count = 0
         while work:
+            if len(taps) + len(work) > _MOST_TERMS:
+                return _UNKNOWN
             at = work.pop()
             operator = self._e.operator(at)
             if operator == "add":

@@ -33,6 +33,7 @@ _PACKS = {
     "softmax": "softmax of D{}",
     "transpose": "transpose of D{}",
 }
+_DEEPEST = 12  # selects, shuffles and packs behind one another; a merge has two
 _SURFACE = frozenset(("stencil", "gated", "remainder", "gate", "gate product", "mean", "constant"))
 
 
@@ -48,6 +49,7 @@ class Markers:
         self._cells = dict(self._accumulators())
         tiles = {row.phase.index: row.phase.n_tiles for row in rows}
         self._formulas = Formulas(self._expressions, self._cells, tiles, self._joined_phase)
+        self._insides: dict[int, tuple[int | None, bool, str]] = {}
         self._operand_loads = self._loads_of_operands()
         self._tables = {row.c.table: row for row in rows if isinstance(row.c, Residual | InputResidual)}
 
@@ -244,17 +246,22 @@ class Markers:
             return Key("row gather", f"of D{meaning.phase}")
         return None
 
-    def _inside(self, node: int) -> tuple[int | None, bool, str]:
+    def _inside(self, node: int, depth: int = 0) -> tuple[int | None, bool, str]:
         """(a word behind selects and shuffles, whether a shuffle was among them, its mode and distance)."""
+        if node not in self._insides:
+            self._insides[node] = self._inside_anew(node, depth) if depth <= _DEEPEST else (None, False, "")
+        return self._insides[node]
+
+    def _inside_anew(self, node: int, depth: int) -> tuple[int | None, bool, str]:
         operator, *rest = self._expressions.nodes[node]
         if operator == "shfl":
-            inner, _, _ = self._inside(int(rest[-1]))
+            inner, _, _ = self._inside(int(rest[-1]), depth + 1)
             return inner, True, str(rest[0]) if rest[0] == "idx" else f"{rest[0]} {rest[1]}"
         if operator == "select":
-            sides = [self._inside(int(side)) for side in rest[:2]]
+            sides = [self._inside(int(side), depth + 1) for side in rest[:2]]
             return next((side for side in sides if side[1]), sides[0])
         if operator == "pack":
-            low, high = (self._inside(int(part)) for part in rest)
+            low, high = (self._inside(int(part), depth + 1) for part in rest)
             if low[1] and high[1] and low[0] is not None and high[0] is not None:
                 return self._expressions.whole((low[0], high[0])), True, low[2]
         return node, False, ""
