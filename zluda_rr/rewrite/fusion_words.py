@@ -128,7 +128,7 @@ class Analysis:
         elif statement.opcode == "mma":
             self._refuse(statement, "unpaired m16n8 tile: no other mma beside it has its A fragment")
         else:
-            self._refuse(statement, "transpose of something other than the accumulators of one k step with C = 0")
+            self._refuse(statement, "transpose of something other than accumulators of one or two k steps with C = 0")
         return False
 
     def _fits_strictly(self, match: Match) -> bool:

@@ -44,6 +44,17 @@ CASES = {
     {MMA} {{%d0, %d1}}, {{%a0, %a1, %a2, %a3}}, {{%u0, %u1}}, {{%a8, %a9}};
     {MMA} {{%d2, %d3}}, {{%a0, %a1, %a2, %a3}}, {{%u2, %u3}}, {{%a10, %a11}};
 """,
+    "transpose of two steps": PRODUCE.replace("%x", "%v")
+    + f"""
+    {MMA} {{%x0, %x1}}, {{%a1, %a0, %a3, %a2}}, {{%a5, %a4}}, {{%v0, %v1}};
+    {MMA} {{%x2, %x3}}, {{%a1, %a0, %a3, %a2}}, {{%a7, %a6}}, {{%v2, %v3}};
+"""
+    + TRANSPOSE.removeprefix(PRODUCE)
+    + "".join(f"cvt.rn.satfinite.e4m3x2.f16x2 %h{i}, %y{i};\nmov.b32 %u{i}, {{%h{i}, %h{i}}};\n" for i in range(4))
+    + f"""
+    {MMA} {{%d0, %d1}}, {{%a0, %a1, %a2, %a3}}, {{%u0, %u1}}, {{%a8, %a9}};
+    {MMA} {{%d2, %d3}}, {{%a0, %a1, %a2, %a3}}, {{%u2, %u3}}, {{%a10, %a11}};
+""",
     "scores": SCORES,
     "k steps": STEPS,
 }
@@ -63,7 +74,14 @@ def packed(rule: str) -> str:
     return f".reg .b16 {registers};\n" + PRODUCE + doubled + HALVES + steps + convert("u", "v") + consume()
 
 
-CONSUMED = {"pair": "", "residual": "AC", "transpose": "B", "scores": "AB", "k steps": "A"}
+CONSUMED = {
+    "pair": "",
+    "residual": "AC",
+    "transpose": "B",
+    "transpose of two steps": "B",
+    "scores": "AB",
+    "k steps": "A",
+}
 
 
 @pytest.mark.parametrize("name", CASES)

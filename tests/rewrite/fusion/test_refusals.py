@@ -56,7 +56,7 @@ CASES = {
     + convert("u", "y")
     + consume(),
     "the sibling of its operand is defined later": PRODUCE + LATE + convert("u", "v") + consume(),
-    "transpose of something other than the accumulators of one k step with C = 0": CHAIN.replace("%d", "%w")
+    "transpose of something other than accumulators of one or two k steps with C = 0": CHAIN.replace("%d", "%w")
     + "".join(f"movmatrix.sync.aligned.m8n8.trans.b16 %d{i}, %w{i};\n" for i in range(4)),
     "other code reads a value that is neither 16 nor 32 bits": PRODUCE
     + "".join(f"mul.wide.u32 %wide{i}, %x{i}, 3;\ncvt.u32.u64 %y{i}, %wide{i};\n" for i in range(4))
