@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 from zluda_rr.hook.build import Library, build
+from zluda_rr.hook.cache import Cache, Entry, Kind, entry_key
+from zluda_rr.hook.murmur import murmur128
 from zluda_rr.hook.options import NATIVE as SOURCES
+from zluda_rr.hook.options import read_settings
+from zluda_rr.hook.tool import Tool
 
-from .sandbox import FATBIN, NATIVE, REWRITTEN, TEXT, Programs, Sandbox, c_compiler
+from .sandbox import FATBIN, FINGERPRINT, NATIVE, REWRITTEN, TEXT, Programs, Sandbox, c_compiler
 
 _SANITIZERS = ["-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 _VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]
@@ -80,16 +84,25 @@ def fuzz(tmp_path: Path, count: int, *, extra: Sequence[str] = ()) -> subprocess
         check=True,
     )
     env = {**os.environ, "ZLUDA_RR_CACHE_DIR": str(tmp_path / "cache"), "ZLUDA_RR_MISS": "off", "ZLUDA_RR_LOG": "off"}
-    (tmp_path / "cache" / "hook").mkdir(parents=True, mode=0o700)
-    return subprocess.run([str(program), str(count), "1"], env=env, capture_output=True, text=True, check=False)
+    cache, seeds = Cache(tmp_path / "cache" / "hook"), tmp_path / "seeds"
+    cache.prepare()
+    seeds.mkdir()
+    text = b"".join(re.findall(rb'static const char ptx\[\] = "(.*)";', (NATIVE / "fuzz.c").read_bytes()))
+    image = text.replace(rb"\n", b"\n").replace(rb"\t", b"\t")
+    (seeds / "tool").write_text(Tool(FINGERPRINT, "/nonexistent", ("enc0",), (NATIVE / "fuzz.c",)).text())
+    (seeds / "entry").write_bytes(Entry(Kind.REPLACED, "enc0", REWRITTEN).pack(image))
+    (seeds / "name").write_text(entry_key(murmur128(image), read_settings(env), FINGERPRINT) + ".zrr")
+    command = [str(program), str(count), "1", str(cache.folder), str(seeds)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
 
 def test_some_mutated_images(tmp_path: Path) -> None:
     done = fuzz(tmp_path, 4000)
     assert done.returncode == 0, done.stderr[:2000]
-    found = re.search(r"(\d+) images, (\d+) accepted", done.stdout)
+    found = re.search(r"(\d+) images, (\d+) accepted, (\d+) replaced", done.stdout)
     assert found
     assert int(found[2]) > 400
+    assert 50 < int(found[3]) < 400, "some entries are sound, most are not"
 
 
 def test_the_fuzzer_finds_a_missing_check(tmp_path: Path) -> None:
