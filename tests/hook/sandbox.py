@@ -32,6 +32,7 @@ CALLS = (
     "cuLibraryLoadData",
     "cuLibraryLoadFromFile",
 )
+CALL = "cuModuleLoadData"
 BY_FILE = ("cuModuleLoad", "cuLibraryLoadFromFile")
 WAYS = ("dlsym", "link", "next", "proc", "proc2")
 
@@ -186,3 +187,14 @@ class Sandbox:
     def run(self, call: str, way: str, image: bytes, *flags: str, **env: str) -> Outcome:
         """Start and finish."""
         return self.finish(self.start(call, way, image, *flags, **env))
+
+
+def assert_original(outcome: Outcome, image: bytes = TEXT, reason: str = "") -> None:
+    """The original arrived, once, and one line of the log gives the reason."""
+    assert outcome.status == 0
+    assert [call[:2] for call in outcome.loads] == [(CALL, 0)]
+    assert outcome.loads[0][2].startswith(image[: len(outcome.loads[0][2])])
+    assert outcome.loads[0][2]
+    assert len(outcome.log) == 1, outcome.log
+    assert reason in outcome.log[0]
+    assert outcome.printed["fds"][0] == outcome.printed["fds"][1]
