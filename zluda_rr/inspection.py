@@ -48,7 +48,8 @@ def page_file(source: Path, output: Path, chosen: str | None = None) -> str:
     page = report_page([examine_module(image.text, filename=image.origin) for image in images], source.name)
     write_atomically(output, page.encode())
     return (
-        f"{output}: page of {len(images)} {'module' if len(images) == 1 else 'modules'}, {output.stat().st_size} bytes\n"
+        f"{output}: page of {len(images)} {'module' if len(images) == 1 else 'modules'}, "
+        f"{output.stat().st_size} bytes\n"
     )
 
 
