@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent / "zluda_rr"
-LEAVES = {"errors", "resources"}
+LEAVES = {"atomic", "errors", "resources"}
 ALLOWED: dict[str, set[str]] = {
+    "atomic": set(),
     "errors": set(),
     "resources": set(),
     "ptx": set(),

@@ -80,6 +80,19 @@ def test_content_key_separates_parts() -> None:
     assert toolchain.content_key("ab", "c") != toolchain.content_key("a", "bc")
 
 
+def test_a_damaged_cache_entry_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZLUDA_RR_CACHE_DIR", str(tmp_path))
+    key = "ab" * 32
+    toolchain.cache_put(key, b"code object")
+    path = tmp_path / "ab" / key
+    good = path.read_bytes()
+    for bad in (b"", good[:-1], good[:-1] + b"?", b"?" + good[1:], good + b"?"):
+        path.write_bytes(bad)
+        assert toolchain.cache_get(key) is None
+    path.write_bytes(good)
+    assert toolchain.cache_get(key) == b"code object"
+
+
 def test_cache_dir_from_the_environment() -> None:
     assert toolchain.cache_dir({"ZLUDA_RR_CACHE_DIR": "/c", "XDG_CACHE_HOME": "/x"}) == Path("/c")
     assert toolchain.cache_dir({"XDG_CACHE_HOME": "/x", "HOME": "/h"}) == Path("/x/zluda-rr")

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from zluda_rr.atomic import replace_file
 from zluda_rr.errors import UserError
 from zluda_rr.resources import resource_dir
 
@@ -28,7 +29,8 @@ TARGET_TRIPLE = "amdgcn-amd-amdhsa"
 TARGET_CPU = "gfx1201"
 
 # Raised when the commands below change in a way that changes their output.
-_CACHE_FORMAT = "2"
+_CACHE_FORMAT = "3"
+_DIGEST_BYTES = 32  # SHA-256 of the data, in front of it in every cache entry
 
 # -ffp-contract=off: every f16 and f32 step is rounded where the PTX rounds it.
 # -fgpu-rdc: keeps device functions that no kernel of the file calls, so that bodies can be linked later.
@@ -93,11 +95,13 @@ def content_key(*parts: str | bytes) -> str:
 
 
 def cache_get(key: str) -> bytes | None:
-    """The bytes stored under `key`, or None. An unreadable cache is a miss."""
+    """The bytes stored under `key`, or None. An entry that cannot be read or is damaged is a miss."""
     try:
-        return (cache_dir() / key[:2] / key).read_bytes()
+        entry = (cache_dir() / key[:2] / key).read_bytes()
     except OSError:
         return None
+    digest, data = entry[:_DIGEST_BYTES], entry[_DIGEST_BYTES:]
+    return data if hashlib.sha256(data).digest() == digest else None
 
 
 def cache_put(key: str, data: bytes) -> None:
@@ -105,10 +109,7 @@ def cache_put(key: str, data: bytes) -> None:
     folder = cache_dir() / key[:2]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        os.replace(name, folder / key)
+        replace_file(folder / key, hashlib.sha256(data).digest() + data)
     except OSError:
         return
 

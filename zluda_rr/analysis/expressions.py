@@ -257,7 +257,7 @@ def _single(bits: int) -> int:
     try:
         return int(struct.unpack("<I", struct.pack("<f", struct.unpack("<d", struct.pack("<Q", bits))[0]))[0])
     except OverflowError:
-        return 0x7F800000
+        return 0x7F800000 | bits >> 63 << 31
 
 
 def _half(bits: int) -> int:
@@ -265,4 +265,4 @@ def _half(bits: int) -> int:
     try:
         return int(struct.unpack("<H", struct.pack("<e", struct.unpack("<f", struct.pack("<I", bits))[0]))[0])
     except OverflowError:
-        return 0x7C00
+        return 0x7C00 | bits >> 31 << 15

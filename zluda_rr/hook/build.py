@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import platform
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from zluda_rr.atomic import replace_file
 from zluda_rr.errors import UserError
 from zluda_rr.toolchain import cache_dir, content_key
 
@@ -73,11 +73,7 @@ def build(library: Library, output: Path, command: Sequence[str], extra: Sequenc
 
 def _publish(built: Path, output: Path) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=output.parent)
-    os.close(handle)
-    shutil.copyfile(built, temporary)
-    os.chmod(temporary, 0o755)
-    os.replace(temporary, output)
+    replace_file(output, built.read_bytes(), mode=0o755)
 
 
 def _run(command: Sequence[str]) -> None:

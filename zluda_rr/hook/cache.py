@@ -7,12 +7,12 @@ import fcntl
 import os
 import re
 import struct
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+from zluda_rr.atomic import replace_file
 from zluda_rr.errors import UserError
 
 from .murmur import hash_hex, murmur128
@@ -87,14 +87,7 @@ class Cache:
     def write(self, name: str, data: bytes) -> None:
         """One file, whole or not at all. UserError when it cannot be written."""
         try:
-            handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
-            try:
-                with os.fdopen(handle, "wb") as stream:
-                    stream.write(data)
-                os.replace(temporary, self.folder / name)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            replace_file(self.folder / name, data, mode=0o600)
         except OSError as error:
             raise UserError(f"{self.folder}: {error.strerror}; make room or set ZLUDA_RR_CACHE_DIR") from error
 

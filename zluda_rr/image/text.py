@@ -1,9 +1,8 @@
 """Plain and xz-compressed PTX files, and writing a result without ever leaving half of one."""
 
-import os
-import tempfile
 from pathlib import Path
 
+from zluda_rr.atomic import replace_file
 from zluda_rr.errors import UserError
 from zluda_rr.image.model import one_line
 from zluda_rr.image.unpack import MAX_FILE_BYTES, UnpackError, unpack_xz
@@ -60,16 +59,8 @@ def shipped_module(name: str) -> Path:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write to a temporary name beside `path`, then rename: a reader sees all of it or nothing."""
+    """Write a result whole or not at all. Raises UserError where it cannot be written."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        replace_file(path, data)
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}; name a writable place") from error
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
         raise UserError(f"{path}: {error.strerror or error}; name a writable place") from error
