@@ -138,7 +138,6 @@ _BEGIN = re.compile(r"[ \t]*// begin inline asm[ \t]*\r?\n[ \t\r\n]*\Z")
 _END = re.compile(r"[ \t\r\n]*// end inline asm[ \t]*(?:\r?\n)?")
 _REST_OF_LINE = re.compile(r"[ \t]*(?://[^\n]*)?(?:\n|\r\n|\Z)")
 _BLANK_LINE_END = re.compile(r"[ \t]*(?:\r?\n|\Z)")
-_BLANK = re.compile(r"[ \t\r\n]*")
 
 
 def _line_start(text: str, at: int) -> int:
