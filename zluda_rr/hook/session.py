@@ -12,7 +12,7 @@ from pathlib import Path
 from zluda_rr.errors import UserError
 from zluda_rr.rewrite import load_contracts
 
-from .build import compiler, library_path
+from .build import library_path
 from .cache import Cache
 from .options import Settings, config_path, hook_folder, read_settings
 from .tool import current_tool, program
@@ -97,14 +97,6 @@ def _cuda(settings: Settings) -> Finding:
 def _layers() -> Finding:
     with_cuts = [f"{c.layer} ({', '.join(cut.name for cut in c.cuts)})" for c in load_contracts() if c.cuts]
     return Finding("layers", bool(with_cuts), ", ".join(with_cuts) or "no rule states a cut")
-
-
-def has_compiler() -> bool:
-    """Whether the library can be built here."""
-    try:
-        return bool(compiler())
-    except UserError:
-        return False
 
 
 def recent_runs(folder: Path, count: int) -> Sequence[str]:

@@ -29,10 +29,6 @@ class Liveness:
         block = self._cfg.blocks[self._cfg.block_of(number)]
         return self._out[block.index] if number == block.end else self._before(block, number + 1)
 
-    def block_live_out(self, block: int) -> frozenset[str]:
-        """Live at the end of a block."""
-        return self._out[block]
-
     def _before(self, block: BasicBlock, number: int) -> frozenset[str]:
         """Walk back from the next remembered point of the block."""
         known = self._checkpoints.get(block.index)

@@ -50,12 +50,6 @@ def _pack(low: Array, high: Array) -> Array:
     return first | (np.asarray(high).view(np.uint16).astype(np.uint32) << np.uint32(16))
 
 
-def to_half(b: Binder, x: Array) -> Array:
-    """f16 under the instruction's MODE."""
-    mode = b.machine.mode
-    return floats.round_f16(x, mode.round_16_64, mode.fp16_ovfl)
-
-
 def _f16_from_f32(b: Binder) -> None:
     b.emit("h", np.asarray, b.vector(0, "f"))
 

@@ -77,10 +77,6 @@ class Stats:
         total = Counter(classify(mnemonic) for mnemonic in self.mnemonics.values())
         return {name: total[name] for name in CLASSES}
 
-    @property
-    def wmma_per_wave(self) -> float:
-        return self.by_class["wmma"]
-
     def between(self, first: int, last: int) -> Stats:
         """The part of the launch whose addresses lie strictly between two."""
         inside = {address: name for address, name in self.mnemonics.items() if first < address < last}

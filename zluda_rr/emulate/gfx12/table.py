@@ -19,16 +19,6 @@ def per_lane(sources: str, result: str, formula: Formula) -> Build:
     return build
 
 
-def accumulating(sources: str, result: str, formula: Formula) -> Build:
-    """As `per_lane`, with the destination's old value as the last argument of `formula`."""
-
-    def build(b: Binder) -> None:
-        args = b.vectors(sources)
-        b.emit(result, formula, *args, b.operand(b.inst.dst[0], result))
-
-    return build
-
-
 def per_wave(sources: str, results: str, formula: Formula) -> Build:
     """Scalar instruction: one letter per source; results as in `Binder.emit_scalar`."""
 

@@ -22,7 +22,6 @@ from zluda_rr.emulate.ptx.problem import ExecutionFault, Unsupported
 from zluda_rr.numerics.f16 import half_to_float
 from zluda_rr.ptx import Coordinates, Operand, Statement, Vector
 
-DESCRIPTOR_BYTES = 32
 _MODES = ("zero", "clamp", "trap")
 
 
