@@ -36,9 +36,10 @@ Builder = Callable[[Words, Names], Operand]
 class InstructionShape:
     """`reads` and `writes` are word indices that may name registers; `numeric` those that must be integers.
 
-    `form` is None when the instruction table has no such instruction.
+    `form` is None when the instruction table has no such instruction. `spelling` is opcode and modifiers, as written.
     """
 
+    spelling: str
     opcode: str
     modifiers: tuple[str, ...]
     form: isa.Form | None
@@ -56,14 +57,15 @@ def parse_shape(chunk: str, source: str, offset: int, filename: str) -> Instruct
     """Run the grammar on one instruction. Raises PtxError."""
     tree = parse_chunk("instruction", chunk, source, offset, filename)
     parts = [child for child in tree.children if not (isinstance(child, Tree) and child.data == "guard")]
-    opcode, *modifiers = str(parts[0]).split(".")
+    spelling = str(parts[0])
+    opcode, *modifiers = spelling.split(".")
     slots = [_Slot.of(part) for part in parts[1:]]
     counter = iter(range(1_000_000))
     builders = tuple(_builder(slot, counter) for slot in slots)
     form = isa.lookup(opcode, tuple(modifiers), len(slots))
     reads, writes = _directions(opcode, slots, form)
     numeric = tuple(slot.words[-1] for slot in slots for slot in slot.walk() if slot.kind in _OFFSET_KINDS)
-    return InstructionShape(opcode, tuple(modifiers), form, builders, reads, writes, numeric)
+    return InstructionShape(spelling, opcode, tuple(modifiers), form, builders, reads, writes, numeric)
 
 
 _OFFSET_KINDS = ("address_offset", "symbol_offset")

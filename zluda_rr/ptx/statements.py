@@ -33,6 +33,7 @@ class Statement:
     known: bool
     """False: not in the instruction table. Then `defs` is empty and every register operand is in `uses`."""
     _registers: Mapping[str, str] = field(repr=False)
+    _operands: list[tuple[Operand, ...]] = field(repr=False, default_factory=list)
 
     @property
     def opcode(self) -> str:
@@ -45,9 +46,20 @@ class Statement:
         return () if self.instruction is None else self.instruction.shape.modifiers
 
     @property
+    def spelling(self) -> str:
+        """Opcode and modifiers: `add.rn.f16x2`; `""` for a label."""
+        return "" if self.instruction is None else self.instruction.shape.spelling
+
+    @property
     def operands(self) -> tuple[Operand, ...]:
-        """Operands with resolved names; names declared by `.reg` in any scope are Registers. Built on each call."""
-        return () if self.instruction is None else self.instruction.shape.fill(self.words, self._registers)
+        """Operands with resolved names; names declared by `.reg` in any scope are Registers. Built once, when asked
+        for.
+        """
+        if self.instruction is None:
+            return ()
+        if not self._operands:
+            self._operands.append(self.instruction.shape.fill(self.words, self._registers))
+        return self._operands[0]
 
     @property
     def form(self) -> isa.Form | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from .fusion_view import KernelView
 from .fusion_words import Analysis, Step, Words
-from .patterns import Match, Rule, Value, find
+from .patterns import Match, Rule, RuleIndex, Value, find
 
 _MOST_ROUNDS = 40
 
@@ -84,6 +84,7 @@ def _inputs(step: Step, words: Words) -> list[Value]:
 def _lower(view: KernelView, plan: Plan) -> None:
     """Find who reads words in NVIDIA's order: statements that are no steps, and lifts of words."""
     words = plan.words
+    inputs = {step: frozenset(_inputs(step, words)) for step in set(plan.steps.values())}
     lifted: dict[Value, list[int]] = {}
     for step in dict.fromkeys(plan.steps.values()):
         for pair in step.lifts:
@@ -94,16 +95,11 @@ def _lower(view: KernelView, plan: Plan) -> None:
             continue
         other = words.siblings[value]
         readers = {
-            n for v in (value, other) for n in view.readers(v) if n not in plan.steps or _reads_outside(plan, n, v)
+            n for v in (value, other) for n in view.readers(v) if n not in plan.steps or v not in inputs[plan.steps[n]]
         }
         readers.update(n for v in (value, other) for n in lifted.get(v, ()))
         if readers:
             plan.lowered[value, other] = tuple(sorted(readers))
-
-
-def _reads_outside(plan: Plan, number: int, value: Value) -> bool:
-    """Does the step at a statement read the value other than as a word."""
-    return value not in _inputs(plan.steps[number], plan.words)
 
 
 def _impossible(view: KernelView, plan: Plan) -> dict[int, str]:
@@ -143,10 +139,11 @@ def lower_place(plan: Plan, value: Value, other: Value) -> int:
 def _shorten(view: KernelView, plan: Plan, rules: Sequence[Rule]) -> None:
     """Apply the rules with several lines to carried statements."""
     lowered = {value for pair in plan.lowered for value in pair}
+    index = RuleIndex(rules)
     for number, step in plan.steps.items():
         if number in plan.packs or len(step.matches) == 1:
             continue
-        for rule in rules:
+        for rule in index.at(view.statement(number).spelling):
             started = time.perf_counter()
             match = find(rule, view, number, lambda m: _shortens(view, plan, lowered, m))
             spent = plan.words.seconds.get(rule.name, 0.0) + time.perf_counter() - started

@@ -11,7 +11,7 @@ from zluda_rr.analysis import collect_mma, group_adjacent
 from .fusion import FusionResult
 from .fusion_plan import Plan
 from .fusion_view import KernelView
-from .patterns import Value, spelling
+from .patterns import Value
 
 _COLUMNS = 100
 _WORD_EXCHANGES = 2  # ds_bpermute per word that the translated code moves into or out of an operand
@@ -144,7 +144,7 @@ class _Origins:
                 else:
                     inputs = [self.of(t) for name, t in match.captures.items() if name not in match.rule.results]
                     phases = frozenset(p for found, _ in inputs for p in found)
-                    here = spelling(view.statement(match.statements[0]))
+                    here = view.statement(match.statements[0]).spelling
                     way = tuple(dict.fromkeys((*(o for _, found in inputs for o in found), here)))
                 for name in match.rule.results:
                     value = match.captures[name]

@@ -26,6 +26,7 @@ class KernelView:
         self.flow = ControlFlow(self.body) if known is None else known[1]
         self.uses = DefUse(self.body, self.flow) if known is None else known[2]
         self.values = Values(self.body, self.uses)
+        self._read: dict[tuple[int, str], Value | None] = {}
         self._uniform: dict[Value, UniformKey | None] = {}
         self._expressions: dict[UniformKey, int] = {}
         self._together: dict[int, bool] = {}
@@ -38,11 +39,12 @@ class KernelView:
 
     def value(self, number: int, register: str) -> Value | None:
         """The one definition that reaches a read; None where there are several, none, or a guarded one."""
-        found = self.uses.reaching(number, register)
-        if len(found) != 1:
-            return None
-        (definition,) = found
-        return None if self.body[definition].guard is not None else Value(register, definition)
+        key = number, register
+        if key not in self._read:
+            found = self.uses.reaching(number, register)
+            plain = [n for n in found if len(found) == 1 and self.body[n].guard is None]
+            self._read[key] = Value(register, plain[0]) if plain else None
+        return self._read[key]
 
     def readers(self, value: Value) -> tuple[int, ...]:
         """Statements that may read the value."""

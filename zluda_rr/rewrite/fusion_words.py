@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from zluda_rr.ptx import Statement
 
 from .fusion_view import KernelView
-from .patterns import CAPTURE_USE, Match, Rule, Term, Value, find, spelling
+from .patterns import CAPTURE_USE, Match, Rule, RuleIndex, Term, Value, find
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,9 +74,9 @@ class Analysis:
     def __init__(self, view: KernelView, rules: Sequence[Rule], banned: dict[int, str]) -> None:
         self._view = view
         self._banned = banned
-        self._whole = [rule for rule in rules if rule.template and rule.of_kind("siblings")]
-        self._single = [rule for rule in rules if not rule.of_kind("siblings") and len(rule.lines) == 1]
-        self._by_spelling: dict[str, list[Rule]] = {}
+        self._whole = RuleIndex([rule for rule in rules if rule.template and rule.of_kind("siblings")])
+        self._single = RuleIndex([rule for rule in rules if not rule.of_kind("siblings") and len(rule.lines) == 1])
+        self._registers: set[str] = set()  # those of words
         self.words = Words()
 
     def run(self) -> Words:
@@ -95,22 +95,23 @@ class Analysis:
         return match
 
     def _reads_word(self, statement: Statement) -> bool:
+        if self._registers.isdisjoint(statement.uses):
+            return False
         return any(self._view.value(statement.number, r) in self.words.siblings for r in statement.uses)
+
+    def _join(self, first: Term, second: Term) -> None:
+        assert isinstance(first, Value)
+        assert isinstance(second, Value)
+        self.words.join(first, second)
+        self._registers.update((first.register, second.register))
 
     def _refuse(self, statement: Statement, reason: str) -> None:
         self.words.refusals.append(Refusal(statement.number, reason))
 
-    def _rules(self, statement: Statement, rules: Sequence[Rule]) -> list[Rule]:
-        key = f"{len(rules)}{spelling(statement)}"
-        if key not in self._by_spelling:
-            name = spelling(statement)
-            self._by_spelling[key] = [r for r in rules if r.lines[r.anchor].expression.match(name)]
-        return self._by_spelling[key]
-
     # ----------------------------------------------------------------------------------- rules that take both siblings
 
     def _whole_step(self, statement: Statement) -> bool:
-        rules = self._rules(statement, self._whole)
+        rules = self._whole.at(statement.spelling)
         if not rules:
             return False
         if statement.number in self._banned:
@@ -185,9 +186,7 @@ class Analysis:
         for condition in rule.of_kind("siblings"):
             first, second = (match.captures[name] for name in condition.names)
             if condition.names[0] in written:
-                assert isinstance(first, Value)
-                assert isinstance(second, Value)
-                self.words.join(first, second)
+                self._join(first, second)
             elif isinstance(first, Value) and isinstance(second, Value):
                 aligned = self.words.siblings.get(first) == second and self.words.side[first] == 0
                 if not aligned and not self._same(first, second):
@@ -205,7 +204,7 @@ class Analysis:
             return
         match = self._first_match(statement)
         if match is None:
-            self._refuse(statement, f"{spelling(statement)} is not proved to work on each word alone")
+            self._refuse(statement, f"{statement.spelling} is not proved to work on each word alone")
             return
         if not self._view.is_together(statement.number):
             self._refuse(statement, "not every lane of the warp is sure to execute it")
@@ -222,9 +221,7 @@ class Analysis:
         pair = (match, other) if side == 0 else (other, match)
         for name in match.rule.results:
             first, second = (m.captures[name] for m in pair)
-            assert isinstance(first, Value)
-            assert isinstance(second, Value)
-            self.words.join(first, second)
+            self._join(first, second)
         self.words.add(Step(match.rule, pair, lifts, at), (match.statements[0], other.statements[0]))
 
     def _both_there(self, match: Match, at: int) -> bool:
@@ -235,7 +232,7 @@ class Analysis:
         return all(self._view.is_steady(w) and self._view.dominates(w.statement, at) for w in both)
 
     def _first_match(self, statement: Statement) -> Match | None:
-        for rule in self._rules(statement, self._single):
+        for rule in self._single.at(statement.spelling):
             match = self._find(rule, statement.number, _anything)
             if match is not None and self._only_results(statement, match):
                 return match
@@ -249,7 +246,7 @@ class Analysis:
 
     def _sibling(self, statement: Statement, match: Match) -> tuple[Match, tuple[tuple[Value, Value], ...], int] | str:
         """The same instruction on the siblings: (match, pairs to lift, side of `statement`), or why none."""
-        inputs = [name for name in dict.fromkeys(match.rule.lines[0].captures()) if name not in match.rule.results]
+        inputs = [name for name in dict.fromkeys(match.rule.lines[0].captures) if name not in match.rule.results]
         words = [match.captures[name] for name in inputs if match.captures[name] in self.words.siblings]
         sides = {self.words.side[word] for word in words if isinstance(word, Value)}
         if len(sides) != 1:
@@ -262,7 +259,7 @@ class Analysis:
             if number == statement.number or number in self.words.step_of or number in self._banned:
                 continue
             candidate = self._view.statement(number)
-            if spelling(candidate) != spelling(statement):
+            if candidate.spelling != statement.spelling:
                 if candidate.opcode == statement.opcode:
                     near = _mismatch(statement, candidate)
                 continue
@@ -317,4 +314,4 @@ def _anything(match: Match) -> bool:
 def _mismatch(statement: Statement, candidate: Statement) -> str:
     if statement.opcode == "cvt" and "e4m3x2" in statement.modifiers and "e4m3x2" in candidate.modifiers:
         return "mixed conversion variants in one fragment"
-    return f"the sibling has {spelling(candidate)}"
+    return f"the sibling has {candidate.spelling}"

@@ -1,7 +1,7 @@
 """The pattern language of `rules/*.rule` (docs/rules.md)."""
 
 from .language import CAPTURE_USE, Condition, Line, Rule, RuleError, load_rules, read_rules
-from .matcher import Match, Source, Term, Value, find, spelling
+from .matcher import Match, RuleIndex, Source, Term, Value, find
 
 __all__ = [
     "CAPTURE_USE",
@@ -10,11 +10,11 @@ __all__ = [
     "Match",
     "Rule",
     "RuleError",
+    "RuleIndex",
     "Source",
     "Term",
     "Value",
     "find",
     "load_rules",
     "read_rules",
-    "spelling",
 ]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -69,19 +69,18 @@ class Line:
     expression: re.Pattern[str]
     operands: tuple[OperandPattern, ...]
     results: int
+    given: bool = field(init=False, compare=False)
+    """The line is looked at and stays: its label begins with `given`."""
+    captures: tuple[str, ...] = field(init=False, compare=False)
+    """Names in textual order, results first."""
+    written: tuple[str, ...] = field(init=False, compare=False)
+    """Names among the results."""
 
-    @property
-    def given(self) -> bool:
-        """The line is looked at and stays: its label begins with `given`."""
-        return self.label.startswith("given")
-
-    def captures(self) -> tuple[str, ...]:
-        """Names in textual order, results first."""
-        return tuple(name for operand in self.operands for name in _names(operand))
-
-    def written(self) -> tuple[str, ...]:
-        """Names among the results."""
-        return tuple(name for operand in self.operands[: self.results] for name in _names(operand))
+    def __post_init__(self) -> None:
+        names = [_names(operand) for operand in self.operands]
+        object.__setattr__(self, "given", self.label.startswith("given"))
+        object.__setattr__(self, "captures", tuple(name for part in names for name in part))
+        object.__setattr__(self, "written", tuple(name for part in names[: self.results] for name in part))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +107,37 @@ class Rule:
     conditions: tuple[Condition, ...]
     template: tuple[str, ...]
     place: str  # file:line
+    anchor: int = field(init=False, compare=False)
+    """Index of the line where a search begins: the one labelled `at`, else the first."""
+    results: tuple[str, ...] = field(init=False, compare=False)
+    """Captures that the replaced lines write."""
+    orders: tuple[tuple[tuple[OperandPattern, ...], ...], ...] = field(init=False, compare=False)
+    """For each line its operands, then once more for every two of them that commute, exchanged."""
 
-    @property
-    def anchor(self) -> int:
-        """Index of the line where a search begins: the one labelled `at`, else the first."""
-        return next((i for i, line in enumerate(self.lines) if line.label == "at"), 0)
-
-    @property
-    def results(self) -> tuple[str, ...]:
-        """Captures that the replaced lines write."""
-        return tuple(name for line in self.lines if not line.given for name in line.written())
+    def __post_init__(self) -> None:
+        anchor = next((i for i, line in enumerate(self.lines) if line.label == "at"), 0)
+        results = tuple(name for line in self.lines if not line.given for name in line.written)
+        swaps = [condition.names for condition in self.of_kind("commutes")]
+        object.__setattr__(self, "anchor", anchor)
+        object.__setattr__(self, "results", results)
+        object.__setattr__(self, "orders", tuple(tuple(_orders(line.operands, swaps)) for line in self.lines))
 
     def of_kind(self, kind: str) -> tuple[Condition, ...]:
         """Conditions of one kind."""
-        return tuple(condition for condition in self.conditions if condition.kind == kind)
+        return tuple([condition for condition in self.conditions if condition.kind == kind])
+
+
+def _orders(
+    operands: tuple[OperandPattern, ...], swaps: Sequence[tuple[str, ...]]
+) -> Iterator[tuple[OperandPattern, ...]]:
+    yield operands
+    at = {o.name: i for i, o in enumerate(operands) if isinstance(o, Capture)}
+    for first, second in swaps:
+        if first in at and second in at:
+            swapped = list(operands)
+            i, j = at[first], at[second]
+            swapped[i], swapped[j] = swapped[j], swapped[i]
+            yield tuple(swapped)
 
 
 def _names(operand: OperandPattern) -> tuple[str, ...]:
@@ -206,7 +222,7 @@ class _Reader:
         self._seen[str(name)] = name
         assert isinstance(match, Tree)
         lines = tuple(self._line(child) for child in match.children if isinstance(child, Tree))
-        known = {capture for line in lines for capture in line.captures()}
+        known = {capture for line in lines for capture in line.captures}
         labels = {line.label for line in lines}
         conditions = [
             self._condition(child, known, labels)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from zluda_rr.ptx import Immediate, Operand, Pair, Register, Statement, Symbol, Vector
 
-from .language import Anything, Capture, Line, Number, OperandPattern, PairPattern, Rule, VectorPattern
+from .language import Anything, Capture, Number, OperandPattern, PairPattern, Rule
 
 
 class Value(NamedTuple):
@@ -69,9 +69,20 @@ def find(rule: Rule, source: Source, number: int, accept: Callable[[Match], bool
     return None
 
 
-def spelling(statement: Statement) -> str:
-    """Opcode and modifiers: `add.rn.f16x2`."""
-    return ".".join((statement.opcode, *statement.modifiers))
+class RuleIndex:
+    """Rules by the spelling of the instruction at their anchor, so that most are never tried at a statement."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+        self._known: dict[str, tuple[Rule, ...]] = {}
+
+    def at(self, name: str) -> tuple[Rule, ...]:
+        """Rules whose anchor can be an instruction spelled so, in order of precedence."""
+        known = self._known.get(name)
+        if known is None:
+            known = tuple([rule for rule in self._rules if rule.lines[rule.anchor].expression.match(name)])
+            self._known[name] = known
+        return known
 
 
 class _Search:
@@ -80,7 +91,6 @@ class _Search:
         self._source = source
         self._accept = accept
         self._steps = 0
-        self._swaps = [condition.names for condition in rule.of_kind("commutes")]
 
     def complete(self, captures: dict[str, Term], placed: dict[int, int]) -> Match | None:
         """Place the remaining lines, nearest first, and check the conditions."""
@@ -105,11 +115,10 @@ class _Search:
         for index, line in enumerate(self._rule.lines):
             if index in placed:
                 continue
-            written = set(line.written())
-            for name in line.captures():
+            for name in line.captures:
                 term = captures.get(name)
                 if isinstance(term, Value):
-                    return index, (term.statement,) if name in written else self._source.readers(term)
+                    return index, (term.statement,) if name in line.written else self._source.readers(term)
         raise RuntimeError(f"{self._rule.place}: rule {self._rule.name}: its lines share no capture")
 
     # ------------------------------------------------------------------------------------------------------- one line
@@ -119,32 +128,25 @@ class _Search:
         line, statement = self._rule.lines[index], self._source.statement(number)
         if statement.instruction is None or statement.guard is not None:
             return
-        if not line.expression.match(spelling(statement)):
+        if not line.expression.match(statement.spelling):
             return
         operands = statement.operands
         if len(operands) != len(line.operands):
             return
-        for patterns in self._orders(line):
+        for patterns in self._rule.orders[index]:
             extended = dict(captures)
-            if all(
-                self._operand(pattern, operand, number, position < line.results, extended)
-                for position, (pattern, operand) in enumerate(zip(patterns, operands, strict=True))
-            ):
+            for position, operand in enumerate(operands):
+                if not self._operand(patterns[position], operand, number, position < line.results, extended):
+                    break
+            else:
                 yield extended
-
-    def _orders(self, line: Line) -> Iterator[tuple[OperandPattern, ...]]:
-        yield line.operands
-        names = {o.name: i for i, o in enumerate(line.operands) if isinstance(o, Capture)}
-        for first, second in self._swaps:
-            if first in names and second in names:
-                swapped = list(line.operands)
-                i, j = names[first], names[second]
-                swapped[i], swapped[j] = swapped[j], swapped[i]
-                yield tuple(swapped)
 
     def _operand(
         self, pattern: OperandPattern, operand: Operand, number: int, result: bool, captures: dict[str, Term]
     ) -> bool:
+        if isinstance(pattern, Capture):
+            term = self._term(operand, number, result)
+            return term is not None and captures.setdefault(pattern.name, term) == term
         if isinstance(pattern, Anything):
             return True
         if isinstance(pattern, Number):
@@ -157,13 +159,10 @@ class _Search:
                 )
             parts = ((pattern.first, operand.first), (pattern.second, operand.second))
             return all(self._operand(p, o, number, result, captures) for p, o in parts)
-        if isinstance(pattern, VectorPattern):
-            if not isinstance(operand, Vector) or len(operand.elements) != len(pattern.elements):
-                return False
-            both = zip(pattern.elements, operand.elements, strict=True)
-            return all(self._operand(p, o, number, result, captures) for p, o in both)
-        term = self._term(operand, number, result)
-        return term is not None and captures.setdefault(pattern.name, term) == term
+        if not isinstance(operand, Vector) or len(operand.elements) != len(pattern.elements):
+            return False
+        both = zip(pattern.elements, operand.elements, strict=True)
+        return all(self._operand(p, o, number, result, captures) for p, o in both)
 
     def _term(self, operand: Operand, number: int, result: bool) -> Term | None:
         if isinstance(operand, Register):
@@ -175,6 +174,8 @@ class _Search:
     # ----------------------------------------------------------------------------------------------------- conditions
 
     def _holds(self, match: Match) -> bool:
+        if not self._rule.conditions:
+            return True
         labels = {line.label: match.statements[i] for i, line in enumerate(self._rule.lines)}
         for condition in self._rule.conditions:
             if condition.kind == "uses":
@@ -192,5 +193,5 @@ class _Search:
     def _is_zero(self, match: Match, name: str) -> bool:
         term = match.captures[name]
         operand = Register(term.register) if isinstance(term, Value) else term
-        reader = next(n for n, line in zip(match.statements, self._rule.lines, strict=True) if name in line.captures())
+        reader = next(n for n, line in zip(match.statements, self._rule.lines, strict=True) if name in line.captures)
         return self._source.constant(reader, operand) == 0
