@@ -174,7 +174,7 @@ def compile(file: Path, output: Path, entry: str | None, chosen: str | None, as_
     type=click.Choice(["random", "cancellation", "saturating", "special"]),
     help="Kind of data; default: all.",
 )
-@click.option("--seed", default=1, show_default=True, help="Seed of weights and inputs.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of weights and inputs.")
 @click.option("--stage", type=int, help="Compare only the accumulators of this phase.")
 @click.option("--oracle/--no-oracle", default=True, help="Also compare the translated kernel with the PTX oracle.")
 @_FUSION

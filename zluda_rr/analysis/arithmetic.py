@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from . import lanes
 from .lanes import Form
 
 Extend = Callable[[Form, bool], Form]
+_PLAIN = re.compile(r"[busp]\d+|pred|lo|hi|wide")
 _FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64")
 
 
@@ -29,6 +31,8 @@ def compute(opcode: str, modifiers: Sequence[str], forms: Sequence[Form], width:
         # The only float conversion that matters for an address or a constant operand: 0 stays 0.
         zero = opcode == "cvt" and len(forms) == 1 and forms[0].is_zero
         return lanes.constant(0, width) if zero else None
+    if not all(_PLAIN.fullmatch(m) for m in modifiers):
+        return None  # .sat, .relu, .s16x2 and the like
     handler = _HANDLERS.get(opcode)
     return handler(modifiers, forms, width, extend) if handler is not None else None
 
@@ -82,15 +86,20 @@ def _cvt(modifiers: Sequence[str], forms: Sequence[Form], width: int, extend: Ex
 
 def _shl(modifiers: Sequence[str], forms: Sequence[Form], width: int, extend: Extend) -> Form | None:
     value, amount = lanes.resize(forms[0], width, False) or forms[0], forms[1]
-    if amount.uniform and amount.lanes[0] < 64:
+    if amount.uniform and 0 <= amount.lanes[0] < 64:
         return lanes.scale(value, 1 << amount.lanes[0])
-    return lanes.pointwise(lambda x, n: x << min(n, 64), value, amount)
+    return lanes.pointwise(lambda x, n: x << _amount(n), value, amount)
 
 
 def _shr(modifiers: Sequence[str], forms: Sequence[Form], width: int, extend: Extend) -> Form | None:
     value = lanes.resize(forms[0], width, False) or forms[0]
     signed = _signed(modifiers)
-    return lanes.pointwise(lambda x, n: x >> min(n, 64), value, forms[1], signed=signed, bits=width)
+    return lanes.pointwise(lambda x, n: x >> _amount(n), value, forms[1], signed=signed, bits=width)
+
+
+def _amount(n: int) -> int:
+    """A shift amount: an unsigned 32-bit number, all beyond the width alike."""
+    return min(n & 0xFFFF_FFFF, 64)
 
 
 def _logic(operation: str) -> Callable[[Sequence[str], Sequence[Form], int, Extend], Form | None]:

@@ -85,7 +85,7 @@ def collect_mma(body: Body, values: Values) -> tuple[Mma, ...]:
     """Every mma of a body in statement order."""
     found = []
     for statement in body.statements:
-        if statement.opcode != "mma":
+        if statement.opcode != "mma" or len(statement.operands) < 4:
             continue
         d, a, b, c = (_words(operand) for operand in statement.operands[:4])
         number = statement.number

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from zluda_rr.ptx import Body, ControlFlow, Statement
 
-from .values import Values
+from .values import Access, Values
 
 _OTHER_MEMORY = frozenset(("ldmatrix", "stmatrix", "cp", "call", "wmma", "mbarrier"))
 _BARRIERS = frozenset(("bar", "barrier"))
@@ -50,8 +50,12 @@ class SharedArrayUse:
         reads, writes = access.kind != "store", access.kind != "load"
         if access.root is None:
             return Touch(statement.number, reads, writes, self.everything, False, False)
-        if access.root.kind != "shared" or access.root.name != self.name:
-            return None
+        if access.root.kind != "shared":
+            # A generic address from a parameter is global; a shared access from one may be anywhere in shared memory.
+            far = access.space == "shared"
+            return Touch(statement.number, reads, writes, self.everything, False, False) if far else None
+        if access.root.name != self.name:
+            return self._touch_from(access, statement.number, reads, writes)
         extent = access.extent()
         if extent is None or extent[0] < 0 or extent[1] > self.nbytes:
             return Touch(statement.number, reads, writes, self.everything, False, True)
@@ -59,6 +63,14 @@ class SharedArrayUse:
         for offset in access.offset.signed():
             bits |= ((1 << access.nbytes) - 1) << offset
         return Touch(statement.number, reads, writes, bits, True, True)
+
+    def _touch_from(self, access: Access, number: int, reads: bool, writes: bool) -> Touch | None:
+        """An access based on another array: none, unless it is known to leave that array."""
+        other = self._body.variables.get(access.root.name) if access.root is not None else None
+        size, extent = (None if other is None else other.nbytes), access.extent()
+        if size is not None and extent is not None and (extent[0] < 0 or extent[1] > size):
+            return Touch(number, reads, writes, self.everything, False, False)
+        return None
 
     def live_after(self, point: int) -> tuple[int, tuple[int, ...]]:
         """Bytes that may still be read after statement `point`, and the statements that read them.

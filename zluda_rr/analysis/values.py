@@ -7,6 +7,7 @@ unknown of its own.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 
 from zluda_rr.ptx import (
@@ -128,6 +129,8 @@ class Values:
     def form(self, statement: int, operand: Operand) -> Form:
         """Value of an operand as `statement` reads it."""
         if isinstance(operand, Immediate):
+            if operand.kind == "f64" and "f32" in self.body[statement].modifiers:
+                return lanes.constant(_f32_bits(operand.value), 32)  # `1.5` or `0d…` where an f32 is meant
             return lanes.constant(operand.value, 32 if operand.kind == "f32" else 64)
         if isinstance(operand, Symbol):
             return self._symbol(operand)
@@ -260,14 +263,15 @@ class Values:
         )
         size = element_bytes(statement)
         offset = address.signed()[0] + size * names.index(register)
-        return lanes.atom(Atom("parameter", f"u{8 * size}", offset), width)
+        sign = "s" if statement.modifiers[-1].startswith("s") and 8 * size < width else "u"
+        return lanes.atom(Atom("parameter", f"{sign}{8 * size}", offset), width)
 
     # ------------------------------------------------------------------------------------------------- memory
 
     def access(self, statement: Statement) -> Access | None:
         """The memory access of a statement (ld, st, atom, red, and ldu), None for anything else."""
         kind = _ACCESS_KINDS.get(statement.opcode)
-        if kind is None:
+        if kind is None or not statement.known:
             return None
         places = [o for o in statement.operands if isinstance(o, Address)]
         if not places:
@@ -324,6 +328,15 @@ def space_of(statement: Statement) -> str:
         if base in _SPACES:
             return base
     return "generic"
+
+
+def _f32_bits(double_bits: int) -> int:
+    """An f64 constant as the f32 that PTX makes of it."""
+    (value,) = struct.unpack("<d", struct.pack("<Q", double_bits & (1 << 64) - 1))
+    try:
+        return int.from_bytes(struct.pack("<f", value), "little")
+    except OverflowError:
+        return 0x7F80_0000 | int(value < 0) << 31
 
 
 def element_bytes(statement: Statement) -> int:

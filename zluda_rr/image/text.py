@@ -59,8 +59,11 @@ def shipped_module(name: str) -> Path:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a result whole or not at all. Raises UserError where it cannot be written."""
+    """Write a result whole or not at all, through links. UserError where it cannot be written or is no plain file."""
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        raise UserError(f"{path}: no plain file; name one that may be replaced")
     try:
-        replace_file(path, data)
+        replace_file(target, data)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}; name a writable place") from error

@@ -12,6 +12,7 @@ from zluda_rr.ptx import Function, Module, no_collection
 from . import obligations as prove
 from .capture import CaptureLayout, add_capture_parameter, capture_edits, capture_layout
 from .contract import AnyCutRule, LayerContract, LayerCutRule
+from .hygiene import refuse_own_names, refuse_shadowed_calls
 from .layer_cut import LayerPlan, examine_layer
 from .match import LayerMatch, analyse, match_layer
 from .plan import CutPlan, Obligation, build_calls, find_region
@@ -76,6 +77,7 @@ def rewrite_module(
     if not plans and not capture:
         return RewriteResult(module, contract, match, (), ())
     _check_apart(plans)
+    refuse_own_names(module)
     if capture and not match.equal:
         raise UserError(f"{module.filename}: cannot capture: {match.first_difference()}")
     edits = cut_edits(match, plans, capture)
@@ -84,6 +86,7 @@ def rewrite_module(
         layout = capture_layout(row.found.phase for row in match.rows if row.found is not None)
         edits = capture_edits(match, plans, edits, layout)
     edited = apply_splice(module, contract.entry, edits, [plan.rule for plan in plans], capture)
+    refuse_shadowed_calls(edited, contract.entry)
     if capture:
         edited = add_capture_parameter(edited, contract.entry)
     return RewriteResult(edited, contract, match, plans, reports, layout)

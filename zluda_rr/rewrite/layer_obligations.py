@@ -6,6 +6,7 @@ from zluda_rr.analysis import Access, Canonical, SharedArrayUse
 from zluda_rr.ptx import ControlFlow
 
 from .forms import GuardedStore, form_differences, path_guard, store_form
+from .hygiene import looping_definition
 from .layer_region import LayerRegion
 from .match import Kernel, LayerMatch
 from .obligations import EFFECTS, IMAGE_LOADS, phases_equal, spans
@@ -110,6 +111,9 @@ def layer_inputs(kernel: Kernel, region: LayerRegion) -> Obligation:
     stale = _stale(kernel, region)
     if stale is not None:
         return stale
+    again = looping_definition(kernel, [d for value in region.arguments for d in value.defs])
+    if again is not None:
+        return Obligation(3, False, f"s{again}, on which the arguments depend, stands in a loop", (again,))
     defs = {n for value in region.arguments for n in value.defs}
     count = len(region.arguments)
     detail = f"{count} words, defined by {spans(defs)}; pointers, extents and origin are read from the parameters"

@@ -8,6 +8,7 @@ from zluda_rr.analysis import Access, SharedArrayUse, Touch
 from zluda_rr.ptx import Statement
 
 from .contract import CutRule
+from .hygiene import looping_definition
 from .match import Kernel, LayerMatch
 from .plan import (
     Obligation,
@@ -17,6 +18,7 @@ from .plan import (
     is_pure,
     operand_registers,
     outside_readers,
+    scopes_of,
 )
 
 EFFECTS = frozenset(("st", "atom", "red", "sust", "call", "stmatrix", "cp", "mbarrier", "exit", "ret", "trap"))
@@ -73,7 +75,7 @@ def outputs_returned(kernel: Kernel, region: Region) -> Obligation:
                 return Obligation(
                     2, False, f"{spans(later)} overwrites {register}, a result of s{number}", (number, *later)
                 )
-    problem = _unmovable(kernel, region)
+    problem = _unmovable(kernel, region) or _torn_scope(kernel, region)
     if problem is not None:
         return problem
     count = 2 * len(region.phase.chains)
@@ -110,6 +112,20 @@ def _unmovable(kernel: Kernel, region: Region) -> Obligation | None:
     return None
 
 
+def _torn_scope(kernel: Kernel, region: Region) -> Obligation | None:
+    """A moved statement whose scope does not move as a whole, or that uses two scopes."""
+    moved = set(region.moved)
+    scopes = {scope: number for number in region.moved for scope in scopes_of(kernel.body[number])}
+    for statement in kernel.body.statements:
+        used = scopes_of(statement)
+        if not used & scopes.keys() or (statement.number in moved and len(used) == 1):
+            continue
+        number = scopes[min(used & scopes.keys())]
+        text = f"s{number} depends on the cut inside its gap and shares a scope with s{statement.number}"
+        return Obligation(2, False, text, (number, statement.number))
+    return None
+
+
 def _one_line(statement: Statement) -> str:
     return " ".join(statement.text.split())[:48].rstrip(";")
 
@@ -117,6 +133,9 @@ def _one_line(statement: Statement) -> str:
 def inputs_defined(kernel: Kernel, region: Region) -> Obligation:
     """3: every fragment word sits unchanged in a register at the calls, and is defined on every path to them."""
     registers = operand_registers(kernel, region)
+    again = looping_definition(kernel, region.members)
+    if again is not None:
+        return Obligation(3, False, f"s{again}, on which the operands depend, stands in a loop", (again,))
     moved = set(region.moved) | set(region.members)
     sources: set[int] = set()
     for (operand, tile, step, word), name in registers.items():
@@ -134,6 +153,11 @@ def inputs_defined(kernel: Kernel, region: Region) -> Obligation:
         ):
             return Obligation(3, False, f"a path reaches the calls without {place} ({name})", defs)
         sources.update(defs)
+    results = {r: n for n in region.members for r in kernel.body[n].defs}
+    for name in registers.values():
+        if name in results:
+            text = f"{name} is an operand and takes a result: the first call would overwrite it"
+            return Obligation(3, False, text, (results[name],))
     count = len(registers)
     return Obligation(
         3, True, f"{count} fragment words, defined by {len(sources)} statements before", tuple(sorted(sources))

@@ -123,6 +123,11 @@ def find_region(kernel: Kernel, rule: CutRule, phase: Phase) -> Region:
     return Region(rule, phase, members, gap, tuple(moved))
 
 
+def scopes_of(statement: Statement) -> set[str]:
+    """The inner scopes whose registers a statement uses (`3` of `low@3`)."""
+    return {name.partition("@")[2] for name in (*statement.defs, *statement.uses) if "@" in name}
+
+
 def scope_of(statement: Statement) -> str | None:
     """The scope whose registers a statement uses (`3` of `low@3`): such statements can only move together."""
     names = (*statement.defs, *statement.uses)
