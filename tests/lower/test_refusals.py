@@ -27,6 +27,8 @@ DECLARATIONS = ".reg .b64 %x; .reg .b16 %h; .reg .f32 %f; .reg .pred %p;"
         "bar.sync 0, 64;",
         "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%d0, %d0}, {%a0, %a0, %a0, %a0}, {%a0, %a0}, {%a0, %a0};",
         "mov.u32 %d0, %clock;",
+        "cvta.shared.u64 %x, %x;",
+        "mov.b16 %h, 1.5;",
         "tex.2d.v4.f32.f32 {%f, %f, %f, %f}, [%x, {%f, %f}];",
     ],
 )

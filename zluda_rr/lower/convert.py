@@ -158,11 +158,13 @@ def address_conversion(e: Emitter, s: Statement) -> None:
     """cvta: generic and global addresses are the same here, and shared ones are LDS offsets."""
     mods = e.modifiers(s)
     (kind,) = mods.types()
-    mods.flag("to")
+    back = mods.flag("to")
     space = mods.take("global", "param", "const", "shared", "shared::cta")
     e.finish(s, mods)
     if not space:
         raise e.refuse(s, "space")
+    if space.startswith("shared") and not back:
+        raise e.refuse(s, "generic addresses of shared memory")
     target, source = s.operands
     if isinstance(source, Symbol):
         e.set(target, address_of(e, s, source, width(kind)), kind)

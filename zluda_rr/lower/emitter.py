@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -135,7 +136,7 @@ class Emitter:
     def integer(self, operand: Operand, bits: int) -> str:
         """Value of an operand as an integer of `bits`; a wider register is truncated, a narrower zero-extended."""
         if isinstance(operand, Immediate):
-            return _immediate_bits(operand, bits)
+            return self._immediate(operand, bits)
         if isinstance(operand, Negated):
             return self.op(f"xor i1 {self.integer(operand.operand, 1)}, true")
         if isinstance(operand, Register) and operand.name in self.body.registers:
@@ -143,6 +144,14 @@ class Emitter:
         if isinstance(operand, Register | Symbol):
             return self._special(operand.name, bits)
         raise self.refuse(self.statement, f"operand {operand}")
+
+    def _immediate(self, operand: Immediate, bits: int) -> str:
+        value = operand.value
+        if operand.kind == "f64" and bits == 32:
+            value = _f32_bits(value)
+        elif operand.kind != "int" and bits != (32 if operand.kind == "f32" else 64):
+            raise self.refuse(self.statement, f"constant {operand.text} of another width")
+        return str(value & ((1 << bits) - 1)) if bits > 1 else ("true" if value else "false")
 
     def _special(self, name: str, bits: int) -> str:
         if name == "WARP_SZ":
@@ -207,8 +216,13 @@ class Emitter:
         return unsupported(self.settings.filename, statement, why)
 
 
-def _immediate_bits(operand: Immediate, bits: int) -> str:
-    return str(operand.value & ((1 << bits) - 1)) if bits > 1 else ("true" if operand.value else "false")
+def _f32_bits(double_bits: int) -> int:
+    """An f64 constant (`1.5`, `0d…`) as the f32 that PTX makes of it."""
+    (value,) = struct.unpack("<d", double_bits.to_bytes(8, "little"))
+    try:
+        return int.from_bytes(struct.pack("<f", value), "little")
+    except OverflowError:
+        return 0x7F80_0000 | int(value < 0) << 31
 
 
 def operand_elements(operand: Operand) -> tuple[Operand, ...]:
