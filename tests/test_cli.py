@@ -2,6 +2,7 @@
 
 import json
 import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,49 @@ def test_truncated_modules_are_never_a_traceback(tmp_path: Path) -> None:
         result = run("inspect", str(source))
         assert result.exit_code in (0, 2)
         assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+def first_mma(text: str) -> tuple[int, int]:
+    start = text.index("mma.sync")
+    return start, text.index(";", start)
+
+
+def one_operand_less(text: str) -> str:
+    start, end = first_mma(text)
+    return text[:start] + text[start:end].rpartition("{")[0].rstrip().rstrip(",") + text[end:]
+
+
+def special_result(text: str) -> str:
+    start, _ = first_mma(text)
+    return text[: text.index("{", start)] + "{%tid.x, %r1}" + text[text.index("}", start) + 1 :]
+
+
+def negative_shift(text: str) -> str:
+    start = text.index("shl.b32")
+    end = text.index(";", start)
+    return text[:start] + ",".join([*text[start:end].split(",")[:2], " -1"]) + text[end:]
+
+
+def untyped_parameter(text: str) -> str:
+    return text.replace("ld.param.u64", "ld.param", 1)
+
+
+@pytest.mark.parametrize("damage", [one_operand_less, special_result, negative_shift, untyped_parameter])
+@pytest.mark.parametrize("command", ["inspect", "rewrite"])
+def test_damaged_instructions_are_never_a_traceback(damage: Callable[[str], str], command: str, tmp_path: Path) -> None:
+    source = tmp_path / "in.ptx"
+    source.write_text(damage(read_ptx(Path(ENC0))))
+    arguments = [command, str(source)] + ([] if command == "inspect" else ["-o", str(tmp_path / "out.ptx")])
+    result = run(*arguments)
+    assert result.exit_code in (0, 2)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+def test_only_plain_files_are_replaced() -> None:
+    result = run("rewrite", ENC0, "-o", "/dev/null")
+    assert result.exit_code == 2
+    assert "no plain file" in result.stderr
+    assert not Path("/dev/null").is_file()
 
 
 def test_a_refused_cut_writes_nothing(tmp_path: Path) -> None:

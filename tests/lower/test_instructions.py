@@ -130,8 +130,8 @@ SINGLE = {
     "cvt.rzi.u32.f32": (1, "mov.b32 %f, %a0; cvt.rzi.u32.f32 %d0, %f;", WORD),
     "cvt.rn.f32.s32": (1, "cvt.rn.f32.s32 %f, %a0; mov.b32 %d0, %f;", F32),
     "cvt.rn.f32.u32": (1, "cvt.rn.f32.u32 %f, %a0; mov.b32 %d0, %f;", F32),
-    "decimal constants": (1, ("mov.b32 %f, %a0; mov.f32 %g, 1.5; mul.f32 %f, %f, 0d4004000000000000; add.f32 %f, %f, %g; "
-                          "mov.b32 %d0, %f;"), F32),
+    "decimal constants": (1, ("mov.b32 %f, %a0; mov.f32 %g, 1.5; mul.f32 %f, %f, 0d4004000000000000; "
+                          "add.f32 %f, %f, %g; mov.b32 %d0, %f;"), F32),
     "cvt.rmi.f32.f32": (1, "mov.b32 %f, %a0; cvt.rmi.f32.f32 %f, %f; mov.b32 %d0, %f;", F32),
 }  # fmt: skip
 

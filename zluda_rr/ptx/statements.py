@@ -196,6 +196,10 @@ class _Builder:
         if rename and not rename.keys().isdisjoint(words):
             words = tuple([rename.get(word, word) for word in words])
         defs = tuple([words[i] for i in shape.writes if words[i] in registers])
+        if len(defs) < len(shape.writes):
+            special = next((words[i] for i in shape.writes if isa.is_special_register(words[i])), None)
+            if special is not None:
+                raise self._error(f"{special} is read-only", item.span, item.text)
         uses = [words[i] for i in shape.reads if words[i] in registers]
         if guard is not None:
             if guard.register in rename:

@@ -112,13 +112,18 @@ class _Search:
 
     def _next(self, captures: dict[str, Term], placed: dict[int, int]) -> tuple[int, tuple[int, ...]]:
         """A line that shares a capture with what is placed, and where it can be."""
+        nowhere: tuple[int, tuple[int, ...]] | None = None
         for index, line in enumerate(self._rule.lines):
             if index in placed:
                 continue
             for name in line.captures:
                 term = captures.get(name)
+                if term is not None:
+                    nowhere = index, ()  # unless a register leads on: a constant has no readers to look among
                 if isinstance(term, Value):
                     return index, (term.statement,) if name in line.written else self._source.readers(term)
+        if nowhere is not None:
+            return nowhere
         raise RuntimeError(f"{self._rule.place}: rule {self._rule.name}: its lines share no capture")
 
     # ------------------------------------------------------------------------------------------------------- one line
