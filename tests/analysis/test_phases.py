@@ -87,3 +87,14 @@ def test_other_mma_forms_and_predicates_are_not_supported() -> None:
     lines += "{%f4,%f5,%f6,%f7};"
     snippet = Snippet(lines)
     assert [m.supported for m in collect_mma(snippet.body, snippet.values)] == [True, False, False]
+
+
+def test_fragments_of_another_size_are_no_product() -> None:
+    damaged = mma(100, 0, 40, 90).replace("{%r40, %r41}", "{%r40}")
+    ((_, _, problem),) = phases_of(mma(102, 0, 42, 92) + damaged)
+    assert problem == "a fragment of s2 has not the registers of m16n8k32 with e4m3 operands and f16 accumulators"
+
+
+def test_an_instruction_that_the_table_lacks_is_no_mma() -> None:
+    snippet = Snippet(mma(100, 0, 40, 90).replace("m16n8k32", "m17n8k32"))
+    assert collect_mma(snippet.body, snippet.values) == ()

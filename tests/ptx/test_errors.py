@@ -106,6 +106,22 @@ GOLDEN = {
             16,
         ),
     ),
+    "fraction as an offset": (
+        entry("\tld.global.u32 %r3, [%rd1+9.0];"),
+        place('13:2: expected an integer, found "9.0"', "   ld.global.u32 %r3, [%rd1+9.0];", 3),
+    ),
+    "fraction as an address": (
+        entry("\tld.global.u32 %r3, [9.0];"),
+        place('13:2: expected an integer, found "9.0"', "   ld.global.u32 %r3, [9.0];", 3),
+    ),
+    "fraction as a block size": (
+        HEADER + ".visible .entry k() .maxntid 9.0\n{\n\tret;\n}\n",
+        place('5:1: expected an integer, found "9.0"', "  .visible .entry k() .maxntid 9.0", 2),
+    ),
+    "float bits as a dimension": (
+        entry("\t.shared .b8 x[0f3F800000];"),
+        place('13:2: expected an integer, found "0f3F800000"', "   .shared .b8 x[0f3F800000];", 3),
+    ),
     "letters of another script": (
         entry("\tmov.u32 %r3, déjà;"),
         place('13:16: expected ")", "+", ",", ";", "|", "}" or a constant, found "éjà"', "   mov.u32 %r3, déjà;", 17),

@@ -16,6 +16,8 @@ from zluda_rr.ptx import Body, Register, Vector
 from .values import Value, Values
 
 MMA_FORM = ("m16n8k32", "row", "col", "f16", "e4m3", "e4m3", "f16")
+MMA_WORDS = (2, 4, 2, 2)
+"""Registers of D, A, B and C in that form (PTX ISA 9.7.14, m16n8k32)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,12 @@ def collect_mma(body: Body, values: Values) -> tuple[Mma, ...]:
     """Every mma of a body in statement order."""
     found = []
     for statement in body.statements:
-        if statement.opcode != "mma" or len(statement.operands) < 4:
+        if statement.opcode != "mma" or not statement.known:
             continue
         d, a, b, c = (_words(operand) for operand in statement.operands[:4])
         number = statement.number
-        supported = tuple(m for m in statement.modifiers if m not in ("sync", "aligned")) == MMA_FORM
+        form = tuple(m for m in statement.modifiers if m not in ("sync", "aligned"))
+        supported = form == MMA_FORM and tuple(map(len, (d, a, b, c))) == MMA_WORDS
         read_a, read_b, read_c = (tuple(values.value(number, r) for r in part) for part in (a, b, c))
         writes = tuple(Value(r, (number,)) for r in d)
         found.append(Mma(number, read_a, read_b, read_c, writes, supported and statement.guard is None))
@@ -104,6 +107,10 @@ def _words(operand: object) -> tuple[str, ...]:
 def build_phase(index: int, mmas: Sequence[Mma]) -> Phase:
     """Recover chains and the tile grid of the mma of one phase."""
     ordered = tuple(sorted(mmas, key=lambda mma: mma.statement))
+    odd = next((mma for mma in ordered if tuple(map(len, (mma.d, mma.a, mma.b, mma.c))) != MMA_WORDS), None)
+    if odd is not None:
+        words = "a fragment of s{} has not the registers of m16n8k32 with e4m3 operands and f16 accumulators"
+        return Phase(index, ordered, {}, 0, 0, 0, words.format(odd.statement))
     chains, problem = _chains(ordered)
     if problem is None:
         grid, m_tiles, n_tiles, problem = _grid(chains)

@@ -210,7 +210,7 @@ class Values:
         return form
 
     def _compute(self, statement: Statement, register: str, width: int) -> Form | None:
-        if statement.guard is not None:
+        if statement.guard is not None or not statement.known:
             return None
         if statement.opcode == "ld":
             return self._parameter_load(statement, register, width)

@@ -1,8 +1,15 @@
 """Constants as PTX writes them (PTX ISA 4.5)."""
 
+import re
 import struct
 
 from .nodes import Immediate
+
+_WHOLE = re.compile(r"-?(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|[0-9]+)U?")
+
+
+class NotIntegerError(ValueError):
+    """A number of another kind where only an integer can stand; the parser adds the place."""
 
 
 def immediate(word: str) -> Immediate:
@@ -21,8 +28,15 @@ def immediate(word: str) -> Immediate:
     return Immediate(word, "int", -value if negative else value)
 
 
+def is_integer(word: str) -> bool:
+    """Whether a word that the grammar took for a number is an integer: `1.5` and `0f3F800000` are numbers too."""
+    return _WHOLE.fullmatch(word) is not None
+
+
 def integer(digits: str) -> int:
-    """`12`, `0x1F`, `0b101`, `017` (octal), each with an optional `U`; a sign may lead."""
+    """`12`, `0x1F`, `0b101`, `017` (octal), each with an optional `U`; a sign may lead. Raises NotIntegerError."""
+    if not is_integer(digits):
+        raise NotIntegerError(f'expected an integer, found "{digits}"')
     if digits[0] == "-":
         return -integer(digits[1:])
     digits = digits.rstrip("U")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from lark import Token
 
 from .collection import no_collection
+from .constants import NotIntegerError, is_integer
 from .declarations import function_header, register_declaration, variable_declarations
 from .grammar import ChunkTree, first_word, parse_chunk
 from .nodes import (
@@ -95,7 +96,10 @@ class _Parser:
         header = chunk.rstrip()
         span = self._advance(trivia, header)
         tree = self._tree("function_header", header)
-        function = function_header(tree, trivia, header, span)
+        try:
+            function = function_header(tree, trivia, header, span)
+        except NotIntegerError as error:
+            raise self._error(str(error), span) from None
         if header.endswith(";"):
             return function
         found = BODY_CHUNK.match(self.text, self.position)
@@ -153,8 +157,16 @@ class _Parser:
         for index in shape.numeric:
             if words[index][0] not in _DIGITS:
                 parse_shape(text, self.text, start, self.filename)
+            self._check_integer(words[index], span)
+        for index in shape.bases:
+            if words[index][0] in _DIGITS:
+                self._check_integer(words[index], span)
         condition = None if guard is None else Guard(guard, sign is not None and "!" in sign)
         return Instruction(trivia, text, span, shape, words, condition)
+
+    def _check_integer(self, word: str, span: Span) -> None:
+        if not is_integer(word):
+            raise self._error(f'expected an integer, found "{word}"', span)
 
     def _body_directive(self, trivia: str, chunk: str) -> list[BodyItem]:
         name = _directive_name(chunk)
@@ -166,9 +178,12 @@ class _Parser:
 
     def _declaration(self, trivia: str, chunk: str) -> list[RegDecl | VarDecl]:
         span = self._advance(trivia, chunk)
-        if _directive_name(chunk) == "reg":
-            return [register_declaration(self._tree("register_declaration", chunk), trivia, chunk, span)]
-        return list(variable_declarations(self._tree("variable_declaration", chunk), trivia, chunk, span))
+        try:
+            if _directive_name(chunk) == "reg":
+                return [register_declaration(self._tree("register_declaration", chunk), trivia, chunk, span)]
+            return list(variable_declarations(self._tree("variable_declaration", chunk), trivia, chunk, span))
+        except NotIntegerError as error:
+            raise self._error(str(error), span) from None
 
     def _directive(self, trivia: str, chunk: str) -> Directive:
         own = chunk.rstrip()  # a line directive's pattern takes trailing blanks along

@@ -34,7 +34,8 @@ Builder = Callable[[Words, Names], Operand]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InstructionShape:
-    """`reads` and `writes` are word indices that may name registers; `numeric` those that must be integers.
+    """`reads` and `writes` are word indices that may name registers; `numeric` those that must be integers, `bases`
+    those that must be if they are numbers.
 
     `form` is None when the instruction table has no such instruction. `spelling` is opcode and modifiers, as written.
     """
@@ -47,6 +48,7 @@ class InstructionShape:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     numeric: tuple[int, ...]
+    bases: tuple[int, ...]
 
     def fill(self, words: Words, registers: Names = ()) -> tuple[Operand, ...]:
         """The operands; a plain name that is in `registers` becomes a Register."""
@@ -65,7 +67,8 @@ def parse_shape(chunk: str, source: str, offset: int, filename: str) -> Instruct
     form = isa.lookup(opcode, tuple(modifiers), len(slots))
     reads, writes = _directions(opcode, slots, form)
     numeric = tuple(slot.words[-1] for slot in slots for slot in slot.walk() if slot.kind in _OFFSET_KINDS)
-    return InstructionShape(spelling, opcode, tuple(modifiers), form, builders, reads, writes, numeric)
+    bases = tuple(slot.children[0].words[0] for slot in slots for slot in slot.walk() if slot.kind == "address")
+    return InstructionShape(spelling, opcode, tuple(modifiers), form, builders, reads, writes, numeric, bases)
 
 
 _OFFSET_KINDS = ("address_offset", "symbol_offset")
