@@ -2,6 +2,8 @@
 
 import json
 import lzma
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -115,6 +117,14 @@ def test_damaged_instructions_are_never_a_traceback(damage: Callable[[str], str]
     assert result.exception is None or isinstance(result.exception, SystemExit)
 
 
+def test_a_full_disk_behind_standard_output_is_one_line() -> None:
+    command = [sys.executable, "-c", "from zluda_rr.cli import main; main()", "inspect", ENC0]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "no space left" in done.stderr
+
+
 def test_only_plain_files_are_replaced() -> None:
     result = run("rewrite", ENC0, "-o", "/dev/null")
     assert result.exit_code == 2
@@ -135,6 +145,7 @@ def test_a_refused_cut_writes_nothing(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("verify", "--layer", "nothing"), "known layers"),
+        (("verify", "--layer", "../rules/enc0"), "known layers"),
         (("verify", "--cut", "phase9"), "no cut phase9"),
         (("bench", "--layer", "nothing"), "known layers"),
         (("rewrite", ENC0, "-o", "/nonexistent/x.ptx"), "/nonexistent/x.ptx"),

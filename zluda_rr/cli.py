@@ -1,5 +1,6 @@
 """Command line. Click commands only; every command calls one function of a package below."""
 
+import errno
 import json
 import os
 import sys
@@ -21,6 +22,11 @@ class _Group(click.Group):
             return super().invoke(ctx)
         except UserError as error:
             click.echo(f"zluda-rr: {error}", err=True)
+            sys.exit(2)
+        except OSError as error:
+            if error.errno != errno.ENOSPC or error.filename is not None:
+                raise
+            click.echo("zluda-rr: standard output: no space left; give a place that has some", err=True)
             sys.exit(2)
 
 

@@ -1,10 +1,17 @@
 """Both instrumented modules store the same words at the same places."""
 
 import re
+import struct
 
+import numpy as np
+
+from tests.emulate.ptx.harness import HEADER
 from tests.rewrite.conftest import Captured
-from zluda_rr.ptx import Module, print_module
+from zluda_rr.emulate.memory import AddressSpace
+from zluda_rr.emulate.ptx import run_entry
+from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.rewrite import LayerContract, LayerMatch, instrument_phases
+from zluda_rr.rewrite.capture import _PROLOGUE
 from zluda_rr.rewrite.plan import fragment_register
 
 STORE = re.compile(r"st\.global\.b32 \[%zrr_capture_at\+(\d+)\], (\S+);")
@@ -49,3 +56,22 @@ def test_phase_8_is_stored_after_the_reloads(captured: Captured) -> None:
 def test_the_capture_pointer_is_the_second_parameter(captured: Captured) -> None:
     first, second = captured(("phase8",)).module.entries[0].params
     assert (first.nbytes, second.type, second.name) == (1032, "u64", "zrr_capture")
+
+
+def test_lanes_and_blocks_write_where_the_layout_says() -> None:
+    """The prologue alone, executed: word w of lane l in block (x, y) of a 3 x 2 grid."""
+    stride, words = 768, 768 // 4
+    text = HEADER + ".visible .entry k(.param .u64 zrr_capture)\n{\n" + _PROLOGUE.format(stride=stride)
+    text += "\t.reg .b32 %x, %y;\n\tmov.u32 %x, %laneid;\n\tmov.u32 %y, %ctaid.x;\n\tmad.lo.u32 %x, %y, 1000, %x;\n"
+    text += "\tmov.u32 %y, %ctaid.y;\n\tmad.lo.u32 %x, %y, 100000, %x;\n"
+    text += "\tst.global.b32 [%zrr_capture_at+512], %x;\n\tret;\n}\n"
+    memory = AddressSpace()
+    base = memory.allocate("capture", 6 * stride)
+    run_entry(
+        parse(text), "k", grid=(3, 2, 1), block=(32, 1, 1), params=struct.pack("<Q", base), memory=memory, model="exact"
+    )
+    stored = memory.view("capture").view(np.uint32).reshape(2, 3, words)
+    expected = np.zeros_like(stored)
+    y, x, lane = np.meshgrid(np.arange(2), np.arange(3), np.arange(32), indexing="ij")
+    expected[:, :, 128:160] = 100000 * y + 1000 * x + lane
+    assert np.array_equal(stored, expected)

@@ -114,6 +114,17 @@ def test_2_a_consumer_that_cannot_be_moved(enc0: Module, contract: LayerContract
     assert_refused(module, contract, 2, "cannot pass")
 
 
+def test_2_what_follows_from_a_consumer_must_be_pure(
+    enc0: Module, contract: LayerContract, entry: str, plan: CutPlan
+) -> None:
+    """A store of a packed word in the gap depends on the cut; moving it behind the calls could reorder memory."""
+    lines = f"\tcvt.rn.satfinite.e4m3x2.f16x2 %packed, {accumulator(plan)};\n\tst.global.b16 [%foreign], %packed;\n"
+    module = edit_function(
+        enc0, entry, insert_before={in_gap(plan): lines}, at_start="\t.reg .b16 %packed;\n" + FOREIGN
+    )
+    assert_refused(module, contract, 2, "cannot be moved", "st.global.b16")
+
+
 def test_a_pack_in_the_gap_is_moved(enc0: Module, contract: LayerContract, entry: str, plan: CutPlan) -> None:
     lines = f"\tcvt.rn.satfinite.e4m3x2.f16x2 %packed, {accumulator(plan)};\n"
     module = edit_function(enc0, entry, insert_before={in_gap(plan): lines}, at_start="\t.reg .b16 %packed;\n")
@@ -201,6 +212,34 @@ def test_6_a_store_lives_across_the_cut(enc0: Module, contract: LayerContract, e
 def test_6_a_read_before_is_not_over(enc0: Module, contract: LayerContract, entry: str, plan: CutPlan) -> None:
     module = edit_function(enc0, entry, insert_before={plan.first - 4: tensor_load(plan)})
     assert_refused(module, contract, 6, "may not be over")
+
+
+def tensor_store(plan: CutPlan, name: str) -> str:
+    """A store of one word of the lent array, with the register it needs."""
+    return f"\t.reg .b32 {name};\n\tmov.u32 {name}, {plan.scratch};\n\tst.shared.u32 [{name}+4], {name};\n"
+
+
+@pytest.mark.parametrize("barrier", ["", "\tbar.sync 0;\n"])
+def test_6_a_store_before_needs_a_barrier(
+    barrier: str, enc0: Module, contract: LayerContract, entry: str, plan: CutPlan
+) -> None:
+    module = edit_function(enc0, entry, insert_before={plan.first - 4: tensor_store(plan, "%early") + barrier})
+    if barrier:
+        assert rewrite_module(module, contract, ("phase8",)).refused is None
+    else:
+        assert_refused(module, contract, 6, "may not be over")
+
+
+@pytest.mark.parametrize("barrier", ["", "\tbar.sync 0;\n"])
+def test_6_a_store_after_needs_a_barrier(
+    barrier: str, enc0: Module, contract: LayerContract, entry: str, plan: CutPlan
+) -> None:
+    """Another lane may still read the body's image when this lane has left the body."""
+    module = edit_function(enc0, entry, insert_after={plan.last + 1: barrier + tensor_store(plan, "%late")})
+    if barrier:
+        assert rewrite_module(module, contract, ("phase8",)).refused is None
+    else:
+        assert_refused(module, contract, 6, "without a barrier")
 
 
 def test_6_the_array_is_too_small(enc0: Module, contract: LayerContract) -> None:

@@ -66,11 +66,10 @@ def load_contracts(folder: Path | None = None) -> tuple[LayerContract, ...]:
 
 def load_contract(layer: str, folder: Path | None = None) -> LayerContract:
     """The contract of one layer by name."""
-    path = (folder or resource_dir("rules")) / f"{layer}.toml"
-    if not path.is_file():
-        known = ", ".join(p.stem for p in sorted(path.parent.glob("*.toml")))
-        raise ContractError(f"no rule file for layer {layer!r}; known layers: {known}")
-    return read_contract(path)
+    rules = {path.stem: path for path in (folder or resource_dir("rules")).glob("*.toml")}
+    if layer not in rules:
+        raise ContractError(f"no rule file for layer {layer!r}; known layers: {', '.join(sorted(rules))}")
+    return read_contract(rules[layer])
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
