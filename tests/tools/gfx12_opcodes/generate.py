@@ -26,6 +26,8 @@ HEADER = """\
 # of a register, and have an s in front where a vector destination field holds an SGPR.
 """
 _MNEMONIC = rb"[\x04-\x40](?=(?:v_|s_|ds_|global_|flat_|scratch_|buffer_)[a-z0-9_]+)"
+_IMAGE = ("image_load", "image_sample", "image_sample_lz", "image_store")
+"""Of the image instructions those that compute kernels are compiled to."""
 _VOPD_FIELDS = {"VOPDX": ("vdstx", "srcx0", "vsrcx1"), "VOPDY": ("vdsty", "srcy0", "vsrcy1")}
 _WRITTEN = frozenset({"vdst", "sdst", "vdstx", "vdsty"})
 
@@ -44,6 +46,7 @@ def mnemonics() -> list[str]:
         word = binary[start : start + binary[match.start()]]
         if re.fullmatch(rb"[a-z0-9_]+", word):
             found.add(word.decode())
+    found.update(name for name in _IMAGE if bytes([len(name)]) + name.encode() in binary)
     return sorted(found)
 
 
@@ -151,6 +154,8 @@ def field_of(row: Row, base: Assembled, moved: Assembled | None, shape: str) -> 
 
 
 def _is_written(row: Row, field: str) -> bool:
+    if row.table in ("VIMAGE", "VSAMPLE"):
+        return field == "vdata" and "store" not in row.mnemonic
     if row.table == "BUFFER":
         return field == "vdst" and "store" not in row.mnemonic
     return field in _WRITTEN and "setreg" not in row.mnemonic and "prefetch" not in row.mnemonic

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 
+from zluda_rr.emulate.gfx12.image_forms import IMAGE_DIMENSIONS, IMAGE_FORMATS, data_dwords
 from zluda_rr.emulate.gfx12.inst import Encoding, Type
 from zluda_rr.emulate.gfx12.opcodes import OperandSpec, Signature
 
@@ -136,9 +137,31 @@ def _modifiers(rng: random.Random, signature: Signature, sources: int) -> str:
     return " ".join(word for word in words if word)
 
 
+def _image_line(rng: random.Random, signature: Signature) -> str:
+    """Modifiers first: the operands' number and width follow from them."""
+    flags = [name for name in ("a16", "tfe", "d16") if rng.random() < 0.2]
+    dimension = rng.choice(IMAGE_DIMENSIONS)
+    mask = rng.randrange(16)
+    mods = {"dmask": mask, "d16": int("d16" in flags), "tfe": int("tfe" in flags)}
+    count = (dimension.coordinates + 1) // 2 if "a16" in flags else dimension.coordinates
+    addresses = ", ".join(_vgpr(rng, 1) for _ in range(count))
+    words = [_vgpr(rng, data_dwords(mods)), addresses if count == 1 else f"[{addresses}]"]
+    words.append(_sgpr(rng, 8))
+    tail = [f"dmask:{mask:#x}", f"dim:SQ_RSRC_IMG_{dimension.name}"]
+    if signature.encoding is Encoding.VSAMPLE:
+        words.append(_sgpr(rng, 4))
+        tail += rng.choice(([], ["unorm"]))
+        flags[-1:-1] = rng.choice(([], ["lwe"])) if flags[-1:] == ["d16"] else []
+    policy = "th:TH_STORE_NT scope:SCOPE_DEV" if "store" in signature.mnemonic else "th:TH_LOAD_HT"
+    tail += rng.choice(([], [policy], ["scope:SCOPE_SE"]))
+    return f"{signature.mnemonic} {', '.join(words)} {' '.join((*tail, *flags))}"
+
+
 def random_line(rng: random.Random, signature: Signature) -> str:
     """One candidate line for the opcode; modifiers are left out half of the time."""
     encoding = signature.encoding
+    if encoding in IMAGE_FORMATS:
+        return _image_line(rng, signature)
     vector = encoding in _SHORT or encoding in _LONG
     dpp = vector and rng.random() < 0.3
     specs = list(signature.operands)

@@ -160,6 +160,12 @@ def vector_memory(mnemonic: str) -> Iterator[Candidate]:
     yield Candidate(mnemonic, ())
 
 
+def image(mnemonic: str) -> Iterator[Candidate]:
+    """VIMAGE and VSAMPLE: one texel coordinate, one channel."""
+    sampler = ("s4",) if "sample" in mnemonic else ()
+    yield Candidate(mnemonic, ("v1", "v1", "s8", *sampler), tail="dmask:0x1 dim:SQ_RSRC_IMG_1D")
+
+
 def candidates(mnemonic: str) -> Iterable[Candidate]:
     """All candidate lines of a mnemonic."""
     family = mnemonic.split("_")[0]
@@ -169,6 +175,8 @@ def candidates(mnemonic: str) -> Iterable[Candidate]:
         return itertools.chain(short_vector(mnemonic), long_vector(mnemonic))
     if family == "ds":
         return local_memory(mnemonic)
+    if family == "image":
+        return image(mnemonic)
     if family != "s":
         return vector_memory(mnemonic)
     is_memory = any(word in mnemonic for word in ("_load_", "_prefetch_", "_dcache_"))

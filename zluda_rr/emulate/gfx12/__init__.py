@@ -2,6 +2,7 @@
 
 from zluda_rr.emulate.gfx12.decode import decode_program
 from zluda_rr.emulate.gfx12.elf import CodeObject, Kernel, load_code_object
+from zluda_rr.emulate.gfx12.image_resource import PITCH_ALIGNMENT, ImageFormat, image_object
 from zluda_rr.emulate.gfx12.inst import Inst
 from zluda_rr.emulate.gfx12.launch import Emulator, run_kernel
 from zluda_rr.emulate.gfx12.machine import EmulationError
@@ -9,14 +10,17 @@ from zluda_rr.emulate.gfx12.stats import CLASSES, Stats, classify
 
 __all__ = [
     "CLASSES",
+    "PITCH_ALIGNMENT",
     "CodeObject",
     "EmulationError",
     "Emulator",
+    "ImageFormat",
     "Inst",
     "Kernel",
     "Stats",
     "classify",
     "decode_program",
+    "image_object",
     "load_code_object",
     "run_kernel",
 ]

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from zluda_rr.emulate.gfx12.elf import CodeObject, Kernel
 from zluda_rr.emulate.gfx12.encodings import FORMATS, LITERAL, format_of
+from zluda_rr.emulate.gfx12.image_forms import IMAGE_FORMATS, decode_image
 from zluda_rr.emulate.gfx12.inst import Encoding, Inst, Operand
 from zluda_rr.emulate.gfx12.plan import DPP_CODES, DecodeError, Plan, Slot, plans
 
@@ -46,7 +47,7 @@ def _families() -> Sequence[_Family | None]:
 def decode(data: bytes | memoryview, offset: int, address: int) -> Inst:
     """Decode the instruction at `data[offset:]`, which lies at `address`.
 
-    Raises DecodeError for anything that is not a gfx1201 compute instruction.
+    Raises DecodeError for anything that is not a known gfx1201 instruction.
     """
     window = bytes(data[offset : offset + 16])
     words = [int.from_bytes(window[i : i + 4], "little") for i in range(0, len(window) & ~3, 4)]
@@ -85,6 +86,8 @@ def _decode(words: list[int], index: int, address: int) -> Inst:
     plan = family.plans[bits >> family.low & family.mask]
     if plan is None:
         raise DecodeError(f"unknown {family.encoding} opcode {bits >> family.low & family.mask:#x}")
+    if family.encoding in IMAGE_FORMATS:
+        return decode_image(plan.signature, bits, address)
     dpp = word if plan.src0 >= 0 and bits >> plan.src0 & 0x1FF in DPP_CODES else None
     literal = plan.has_literal or _has_literal(plan, bits)
     if dpp is not None and literal:

@@ -7,6 +7,7 @@ from functools import cache
 
 from zluda_rr.emulate.gfx12 import (
     execute_control,
+    execute_image,
     execute_lds,
     execute_memory,
     execute_memory_rare,
@@ -30,6 +31,7 @@ from zluda_rr.emulate.gfx12.table import Build
 
 _FAMILIES = (
     execute_control,
+    execute_image,
     execute_lds,
     execute_memory,
     execute_memory_rare,

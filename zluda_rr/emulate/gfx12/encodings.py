@@ -37,6 +37,9 @@ class Format:
 _VECTOR_SOURCES = {"src0": (32, 9), "src1": (41, 9), "src2": (50, 9)}
 _VMEM = {"saddr": (0, 7), "vdst": (32, 8), "sve": (49, 1), "scope": (50, 2), "th": (52, 3), "vsrc": (55, 8),
          "vaddr": (64, 8), "ioffset": (72, 24)}  # fmt: skip
+_IMAGE = {"dim": (0, 3), "r128": (4, 1), "d16": (5, 1), "a16": (6, 1), "dmask": (22, 4), "vdata": (32, 8),
+          "rsrc": (41, 9), "scope": (50, 2), "th": (52, 3), "vaddr0": (64, 8), "vaddr1": (72, 8), "vaddr2": (80, 8),
+          "vaddr3": (88, 8)}  # fmt: skip
 
 
 def _vmem(encoding: Encoding, segment: int) -> Format:
@@ -91,6 +94,14 @@ FORMATS: Mapping[Encoding, Format] = {
             Encoding.BUFFER, 0b110001, 26, 12, (14, 8),
             {"soffset": (0, 7), "tfe": (22, 1), "vdst": (32, 8), "rsrc": (41, 9), "scope": (50, 2), "th": (52, 3),
              "format": (55, 7), "offen": (62, 1), "idxen": (63, 1), "vaddr": (64, 8), "ioffset": (72, 24)},
+        ),
+        Format(
+            Encoding.VIMAGE, 0b110100, 26, 12, (14, 8),
+            {**_IMAGE, "tfe": (55, 1), "vaddr4": (56, 8)},
+        ),
+        Format(
+            Encoding.VSAMPLE, 0b111001, 26, 12, (14, 8),
+            {**_IMAGE, "tfe": (3, 1), "unorm": (13, 1), "lwe": (40, 1), "samp": (55, 9)},
         ),
     )
 }  # fmt: skip

@@ -11,6 +11,8 @@ these fixed conventions for operands that the text omits or spells differently:
 * GLOBAL/FLAT/SCRATCH: `src == (vaddr, saddr)` or `(vaddr, vdata, saddr)`; either address may have kind OFF.
 * DS: `src == (addr, data0, data1)` as far as the instruction has them.
 * BUFFER: `src == (vaddr, srsrc, soffset)` or `(vdata, vaddr, srsrc, soffset)`.
+* VIMAGE/VSAMPLE: `src == (address, ..., srsrc)` and (`address, ..., srsrc, sampler`), one operand per address
+  register; a store has the data in front. The data's width follows from dmask, d16 and tfe.
 * DPP forms: the lane exchange applies to `src[0]`.
 
 Source: AMD "RDNA4" Instruction Set Architecture, chapters 7 to 12 and 15, and LLVM's AMDGPUOperandSyntax.
@@ -46,6 +48,8 @@ class Encoding(StrEnum):
     FLAT = "FLAT"
     SCRATCH = "SCRATCH"
     BUFFER = "BUFFER"
+    VIMAGE = "VIMAGE"
+    VSAMPLE = "VSAMPLE"
 
 
 class Kind(StrEnum):
@@ -144,6 +148,8 @@ class Inst:
     * DPP16: `dpp_ctrl` (9 bits), `row_mask`, `bank_mask`, `bound_ctrl`, `fi`, all present
     * DPP8: `dpp8` (24 bits, 3 per lane, lane 0 lowest), `fi`
     * SMEM, memory: `offset` (signed bytes; DS: unsigned); DS pairs: `offset0`, `offset1` (element units)
+    * VIMAGE, VSAMPLE: `dmask`, `dim`, and 1 for each of `d16`, `a16`, `r128`, `tfe`, `unorm`, `lwe` (the last two
+      VSAMPLE only), all present; `cpol`
     * memory: `cpol` (bits 0..2 th, 3..4 scope); BUFFER: `offen`, `idxen`, `tfe`
 
     `pair` is the second (Y) half of a VOPD; both halves carry the address and size of the whole and read

@@ -187,7 +187,7 @@ def _register_slot(spec: OperandSpec, signature: Signature) -> Slot:
     low, mask = _field(encoding, field)
     if field == "sbase":
         return _lookup(low, mask, _scalar_table(width, kind, 2, off=False), field)
-    if field in ("sdst", "soffset", "saddr", "rsrc") or spec.scalar:
+    if field in ("sdst", "soffset", "saddr", "rsrc", "samp") or spec.scalar:
         off = encoding in _VMEM and field == "saddr"
         return _lookup(low, min(mask, 127), _scalar_table(width, kind, 1, off=off), "scalar register")
     if field == "vdsty":

@@ -17,8 +17,8 @@ _WAITS = (
 
 
 def classify(mnemonic: str) -> str:
-    """Class of an instruction. `global` counts global, flat, buffer and scalar loads; `wait` everything that
-    only orders or hints; conversions from f64 and the like count as `valu`."""
+    """Class of an instruction. `global` counts global, flat, buffer and image accesses and scalar loads; `wait`
+    everything that only orders or hints; conversions from f64 and the like count as `valu`."""
     if mnemonic.startswith(_BRANCHES):
         return "branch"
     if mnemonic.startswith(_WAITS):
@@ -32,7 +32,7 @@ def classify(mnemonic: str) -> str:
         return "lds"
     if mnemonic.startswith("scratch_"):
         return "scratch"
-    if mnemonic.startswith(("global_", "flat_", "buffer_", "s_load_", "s_buffer_")):
+    if mnemonic.startswith(("global_", "flat_", "buffer_", "image_", "s_load_", "s_buffer_")):
         return "global"
     return "salu" if mnemonic.startswith("s_") else "other"
 

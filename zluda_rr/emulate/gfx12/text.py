@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from zluda_rr.emulate.gfx12.image_forms import IMAGE_DIMENSIONS
 from zluda_rr.emulate.gfx12.inst import Encoding, Inst, Kind, Operand, Special, Type
 from zluda_rr.emulate.gfx12.modifiers import has_signed_immediate
 from zluda_rr.emulate.gfx12.opcodes import opcode_table
@@ -233,6 +234,20 @@ def _memory(inst: Inst) -> str:
     return text + _policy(inst) + " tfe" * mods.get("tfe", 0)
 
 
+def _image(inst: Inst) -> str:
+    """Addresses are a list in brackets, a lone one stands bare."""
+    mods = inst.mods
+    data, rest = (inst.dst, inst.src) if inst.dst else (inst.src[:1], inst.src[1:])
+    resources = 2 if inst.encoding is Encoding.VSAMPLE else 1
+    addresses = ", ".join(format_operand(operand) for operand in rest[:-resources])
+    words = [format_operand(data[0]), addresses if len(rest) - resources == 1 else f"[{addresses}]"]
+    words += [format_operand(operand) for operand in rest[-resources:]]
+    mask = f" dmask:{mods['dmask']:#x}" if mods["dmask"] else ""
+    text = f"{inst.mnemonic} {', '.join(words)}{mask} dim:SQ_RSRC_IMG_{IMAGE_DIMENSIONS[mods['dim']].name}"
+    text += " unorm" * mods["unorm"] + _policy(inst)
+    return text + "".join(f" {name}" * mods[name] for name in ("r128", "a16", "tfe", "lwe", "d16"))
+
+
 def format_inst(inst: Inst) -> str:
     """One line of LLVM assembler without indentation."""
     encoding = inst.encoding
@@ -243,6 +258,8 @@ def format_inst(inst: Inst) -> str:
         return _vector(inst)
     if encoding is Encoding.SMEM:
         return _scalar_memory(inst)
+    if encoding in (Encoding.VIMAGE, Encoding.VSAMPLE):
+        return _image(inst)
     if encoding in (Encoding.DS, Encoding.GLOBAL, Encoding.FLAT, Encoding.SCRATCH, Encoding.BUFFER):
         return _memory(inst)
     return _scalar(inst)
