@@ -120,6 +120,11 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
     show_default=True,
     help="nvptx: put the bodies into the module as PTX, for NVIDIA's own driver.",
 )
+@click.option(
+    "--bitcode",
+    type=_ANY,
+    help="Write the LLVM bitcode of the bodies that the module calls into this folder, for ZLUDA's compiler.",
+)
 @click.option("--no-contraction", is_flag=True, help="Forbid ptxas to fuse multiplications and additions.")
 @_FUSION
 @_JSON
@@ -131,6 +136,7 @@ def rewrite(
     cuts: tuple[str, ...],
     body: str | None,
     target: str,
+    bitcode: Path | None,
     no_contraction: bool,
     fusion: bool | None,
     as_json: bool,
@@ -139,11 +145,15 @@ def rewrite(
 
     Refuses unless every obligation holds.
     """
-    from zluda_rr.hook import finishing
+    from zluda_rr.hook import finishing, write_bitcode
     from zluda_rr.runtime import rewrite_file
 
+    if bitcode is not None and target != "zluda":
+        raise UserError(f"--bitcode is for --target zluda; with --target {target} the bodies are in the module")
     finish = finishing(target == "nvptx", no_contraction)
     result = rewrite_file(file, output, layer, _cut_names(layer, cuts), chosen, finish, body, fusion=_fusion(fusion))
+    if bitcode is not None:
+        write_bitcode(output.read_text(), bitcode)
     _print_json(result.json()) if as_json else click.echo(result.text(), nl=False)
 
 

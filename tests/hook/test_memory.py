@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from zluda_rr.hook.bitcode import committed_bitcode, content_name, unpack_bodies
 from zluda_rr.hook.build import Library, build
 from zluda_rr.hook.cache import Cache, Entry, Kind, entry_key
 from zluda_rr.hook.murmur import murmur128
@@ -92,6 +93,8 @@ def fuzz(tmp_path: Path, count: int, *, extra: Sequence[str] = ()) -> subprocess
     (seeds / "tool").write_text(Tool(FINGERPRINT, "/nonexistent", ("enc0",), (NATIVE / "fuzz.c",)).text())
     (seeds / "entry").write_bytes(Entry(Kind.REPLACED, "enc0", REWRITTEN).pack(image))
     (seeds / "name").write_text(entry_key(murmur128(image), read_settings(env), FINGERPRINT) + ".zrr")
+    unpack_bodies(cache)
+    (seeds / "body").write_text(content_name(committed_bitcode("swin_phase")))
     command = [str(program), str(count), "1", str(cache.folder), str(seeds)]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
@@ -99,10 +102,11 @@ def fuzz(tmp_path: Path, count: int, *, extra: Sequence[str] = ()) -> subprocess
 def test_some_mutated_images(tmp_path: Path) -> None:
     done = fuzz(tmp_path, 4000)
     assert done.returncode == 0, done.stderr[:2000]
-    found = re.search(r"(\d+) images, (\d+) accepted, (\d+) replaced", done.stdout)
+    found = re.search(r"(\d+) images, (\d+) accepted, (\d+) replaced, (\d+) named", done.stdout)
     assert found
     assert int(found[2]) > 400
     assert 50 < int(found[3]) < 400, "some entries are sound, most are not"
+    assert 400 < int(found[4]) < 1000, "half of the names are sound"
 
 
 def test_the_fuzzer_finds_a_missing_check(tmp_path: Path) -> None:

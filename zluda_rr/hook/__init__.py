@@ -1,7 +1,17 @@
 """The loader hook: a C library that swaps modules as they are loaded, its cache, its rewriter and its installation."""
 
+from .bitcode import write_bitcode
 from .build import Library, build, library_path
 from .commands import register
 from .nvptx import finishing, insert_bodies, without_contraction
 
-__all__ = ["Library", "build", "finishing", "insert_bodies", "library_path", "register", "without_contraction"]
+__all__ = [
+    "Library",
+    "build",
+    "finishing",
+    "insert_bodies",
+    "library_path",
+    "register",
+    "without_contraction",
+    "write_bitcode",
+]

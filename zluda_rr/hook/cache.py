@@ -22,6 +22,7 @@ from .tool import Tool
 _HEADER = struct.Struct("<8sII16sQIIQ16sQ")  # up to the header's own hash
 _MAGIC, _FORMAT = b"ZRRENTRY", 1
 _NAME = re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}")
+_BODY = re.compile(r"[0-9a-f]{32}\.bc")
 _NOTE_BYTES = 479  # what the library keeps of a note
 
 
@@ -118,10 +119,14 @@ class Cache:
         if self.folder.is_dir():
             yield from (p for p in self.folder.iterdir() if p.suffix == ".tmp" or _NAME.match(p.name))
 
+    def _bodies(self) -> Iterator[Path]:
+        if self.folder.is_dir():
+            yield from (p for p in self.folder.iterdir() if _BODY.fullmatch(p.name))
+
     def clear(self) -> int:
-        """Remove every entry, request and unused lock; the number of entries."""
+        """Remove every entry, body, request and unused lock; the number of entries."""
         entries = len(self.entries())
-        for path in list(self._files()):
+        for path in [*self._files(), *self._bodies()]:
             self._remove(path)
         return entries
 

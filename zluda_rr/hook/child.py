@@ -10,6 +10,7 @@ from pathlib import Path
 
 from zluda_rr.errors import UserError
 
+from .bitcode import named_bodies, unpack_bodies
 from .cache import Cache, Entry, entry_key
 from .murmur import hash_hex, murmur128
 from .options import Settings, read_settings
@@ -49,6 +50,8 @@ def store(cache: Cache, image: bytes, settings: Settings, tool: Tool) -> Entry:
     entry = cache.read(key)
     if entry is None:
         entry = transform_image(image, settings)
+        if named_bodies(entry.text):
+            unpack_bodies(cache)
         cache.write(f"{key}.zrr", entry.pack(image))
     cache.write_tool(tool)
     return entry

@@ -12,6 +12,7 @@ from pathlib import Path
 from zluda_rr.errors import UserError
 from zluda_rr.rewrite import load_contracts
 
+from .bitcode import unpack_bodies
 from .build import library_path
 from .cache import Cache
 from .options import Settings, config_path, hook_folder, read_settings
@@ -29,10 +30,11 @@ def launch_environment(environ: Mapping[str, str], library: Path) -> dict[str, s
 
 
 def refresh_tool(settings: Settings) -> Cache:
-    """The cache with this installation's record in it. UserError where the folder cannot be used."""
+    """The cache with this installation's record and bodies in it. UserError where the folder cannot be used."""
     cache = Cache(hook_folder(settings))
     cache.prepare()
     cache.write_tool(current_tool(settings["tool"]))
+    unpack_bodies(cache)
     return cache
 
 

@@ -17,7 +17,7 @@ from .murmur import hash_hex, murmur128
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _STAGES = ("analysis", "hook", "image", "ptx", "rewrite")
-_SUFFIXES = {".py", ".lark", ".toml", ".def", ".rule", ".hip", ".h", ".xz"}
+_SUFFIXES = {".py", ".lark", ".toml", ".def", ".rule", ".hip", ".h", ".xz", ".json"}
 
 
 @dataclass(frozen=True, slots=True)

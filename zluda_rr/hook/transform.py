@@ -12,6 +12,7 @@ from zluda_rr.image import PtxImage, modules_in
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.rewrite import LayerContract, examine_cut, fuse_module, load_contracts, match_entry, rewrite_module
 
+from .bitcode import name_bodies
 from .cache import Entry, Kind
 from .nvptx import has_body, insert_bodies, without_contraction
 from .options import Settings
@@ -111,7 +112,8 @@ def transform_text(text: str, settings: Settings) -> Entry:
     if module is original:
         return Entry(Kind.UNCHANGED, note or _NOTHING)
     result = print_module(module)
-    return Entry(Kind.REPLACED, note, insert_bodies(without_contraction(result)) if nvidia else result)
+    finished = insert_bodies(without_contraction(result)) if nvidia else name_bodies(result)
+    return Entry(Kind.REPLACED, note, finished)
 
 
 def apply_fusion(module: Module, entry: str, refused: LayerOutcome) -> tuple[Module, LayerOutcome]:

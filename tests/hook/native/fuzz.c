@@ -1,6 +1,7 @@
 /* Random images through the C code: fuzz COUNT SEED CACHE SEEDS. Every image lies against a page without access on one side, in
  * memory that ends exactly there. Every eighth turn a mutated entry or record from the folder SEEDS (`tool`, `entry`, both
- * for the text below, and `name`, the entry's) is put into the folder CACHE and the text is looked up. Prints one line. */
+ * for the text below, `name`, the entry's) is put into the folder CACHE and the text is looked up. SEEDS also has `body`,
+ * the name of a file of bitcode in CACHE, for texts that ask for it. Prints one line. */
 #define _GNU_SOURCE
 #include "zrr.h"
 
@@ -89,6 +90,21 @@ static void put(const char *folder, const char *name, seed what, bool spoil) {
     fclose(file);
 }
 
+/* A text with names of bitcode, half of them spoiled, up to the page without access; whether files were named. */
+static bool bodies(char *end, const char *name) {
+    char text[512] = ".version 9.0";
+    size_t size = strlen(text);
+    for (size_t n = 1 + below(3); n > 0; --n)
+        size += (size_t)snprintf(text + size, sizeof text - size, "\n// zluda-rr bitcode %s\n", name);
+    if (below(2)) size = mutate((unsigned char *)text, size);
+    memcpy(end - size, text, size);
+    char *paths = NULL;
+    const int status = zrr_bodies(end - size, size, &paths);
+    if ((status == 1) != (paths != NULL)) abort();
+    free(paths);
+    return status == 1;
+}
+
 int main(int count, char **arguments) {
     if (count != 5) return 2;
     const long images = atol(arguments[1]);
@@ -100,7 +116,9 @@ int main(int count, char **arguments) {
     const seed tool = read_seed(arguments[4], "tool"), entry = read_seed(arguments[4], "entry");
     seed name = read_seed(arguments[4], "name");
     name.bytes[name.size] = 0;
-    long accepted = 0, replaced = 0;
+    seed body = read_seed(arguments[4], "body");
+    body.bytes[body.size] = 0;
+    long accepted = 0, replaced = 0, named = 0;
     uint64_t sum = 0;
     for (long i = 0; i < images; ++i) {
         /* Built where it will lie, so that pointers in it are right. */
@@ -121,6 +139,7 @@ int main(int count, char **arguments) {
         }
         zrr_replacement text;
         if (i % 16 == 0 && zrr_replace("fuzz", image, 0, &text)) free(text.text);
+        if (i % 4 == 0) named += bodies(area + 4096 + AREA, (const char *)body.bytes);
         if (i % 8 != 0) continue;
         const size_t which = below(8);
         put(arguments[3], "tool", tool, which == 0);
@@ -131,6 +150,6 @@ int main(int count, char **arguments) {
         }
     }
     free(scratch);
-    printf("%ld images, %ld accepted, %ld replaced, %llx\n", images, accepted, replaced, (unsigned long long)sum);
+    printf("%ld images, %ld accepted, %ld replaced, %ld named, %llx\n", images, accepted, replaced, named, (unsigned long long)sum);
     return 0;
 }

@@ -89,7 +89,7 @@ static const char *header_problem(const entry_header *header, zrr_hash image, si
     return NULL;
 }
 
-static bool read_exactly(int fd, char *out, size_t size) {
+bool zrr_read_exactly(int fd, char *out, size_t size) {
     while (size > 0) {
         const ssize_t got = read(fd, out, size);
         if (got < 0 && errno == EINTR) continue;
@@ -106,7 +106,7 @@ static const char *read_body(int fd, const entry_header *header, zrr_entry *entr
     char *body = malloc(size + 1);
     if (body == NULL) return "no memory";
     const char *problem = NULL;
-    if (!read_exactly(fd, body, size) || !zrr_hash_equal(header->body, zrr_hash_bytes(body, size)))
+    if (!zrr_read_exactly(fd, body, size) || !zrr_hash_equal(header->body, zrr_hash_bytes(body, size)))
         problem = "contents damaged";
     else if (header->kind == ZRR_REPLACED && (payload < 2 || body[payload - 1] != 0))
         problem = "text without its end";
@@ -139,7 +139,7 @@ zrr_entry zrr_cache_read(const zrr_cache *cache, const char *key, zrr_hash image
     entry_header header;
     if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_uid != geteuid())
         problem = "not a file of this user";
-    else if (about.st_size < HEADER || !read_exactly(fd, (char *)&header, HEADER))
+    else if (about.st_size < HEADER || !zrr_read_exactly(fd, (char *)&header, HEADER))
         problem = "cut off";
     else
         problem = header_problem(&header, image, image_bytes, (size_t)about.st_size);

@@ -273,6 +273,7 @@ ZRR_EXPORT ZRR_NO_SANITIZER void *dlsym(void *restrict library, const char *rest
 /* ---- for a patched ZLUDA ---- */
 
 ZRR_EXPORT int zluda_rr_transform(const char *ptx, size_t size, char **out, size_t *out_size);
+ZRR_EXPORT int zluda_rr_bodies(const char *ptx, size_t size, char **paths);
 ZRR_EXPORT void zluda_rr_free(char *text);
 
 /* 1: `*out` holds the PTX to compile in place of `ptx`, with a NUL behind its `*out_size` bytes; give it to
@@ -283,6 +284,12 @@ int zluda_rr_transform(const char *ptx, size_t size, char **out, size_t *out_siz
     *out = text.text;
     if (out_size != NULL) *out_size = text.size;
     return 1;
+}
+
+/* Of a text that zluda_rr_transform gave: 1: link the bitcode in the files at `*paths`, one path a line; give it to
+ * zluda_rr_free. 0: nothing to link. -1: compile the original. */
+int zluda_rr_bodies(const char *ptx, size_t size, char **paths) {
+    return ptx == NULL || paths == NULL ? -1 : zrr_bodies(ptx, size, paths);
 }
 
 void zluda_rr_free(char *text) { free(text); }

@@ -97,6 +97,13 @@ void zrr_cache_key(zrr_hash image, const zrr_settings *settings, const char *fin
 zrr_entry zrr_cache_read(const zrr_cache *cache, const char *key, zrr_hash image, size_t image_size);
 bool zrr_cache_request(const zrr_cache *cache, const char *key, const zrr_image *image, char *reason);
 void zrr_cache_record(const zrr_cache *cache, const char *event, const char *key, const char *note);
+bool zrr_read_exactly(int fd, char *out, size_t size);
+
+/* ---- bodies.c ---- */
+
+/* 1: `*paths` names the files of bitcode that the text needs, one a line; free() it. 0: it needs none. -1: they are not
+ * there, or not sound, and the log says why. `size` 0: the text ends at its NUL. */
+int zrr_bodies(const char *ptx, size_t size, char **paths);
 
 /* ---- child.c ---- */
 
