@@ -1,9 +1,10 @@
 """Running kernels: workloads, devices, comparison, verification and benchmarks."""
 
+from zluda_rr.runtime.backend import Backend, LoweringBackend, ZludaBackend, choose_backend
 from zluda_rr.runtime.bench import BenchReport, bench
 from zluda_rr.runtime.compare import Difference, compare_outputs
 from zluda_rr.runtime.demo import run_demo
-from zluda_rr.runtime.device import Device, EmulatorDevice, Execution, OracleDevice, Program
+from zluda_rr.runtime.device import Device, EmulatorDevice, Execution, OracleDevice, Program, ZludaDevice
 from zluda_rr.runtime.files import CompileReport, compile_file, rewrite_file
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.report import bench_json, bench_text, verify_text
@@ -11,10 +12,13 @@ from zluda_rr.runtime.stages import PhaseDifference, PhaseProbe, first_differing
 from zluda_rr.runtime.variants import Subject, subject
 from zluda_rr.runtime.verify import MODELS, VerifyReport, verify, verify_stage
 from zluda_rr.runtime.weights import Region, RegionKind, WorkloadKind, weight_image
-from zluda_rr.runtime.workload import Launch, Shape, build_launch
+from zluda_rr.runtime.workload import Launch, Shape, Surface, build_launch
+from zluda_rr.runtime.zluda import ZOC_VARIABLE, compile_with_zoc, zoc_path
 
 __all__ = [
     "MODELS",
+    "ZOC_VARIABLE",
+    "Backend",
     "BenchReport",
     "CompileReport",
     "Device",
@@ -22,6 +26,7 @@ __all__ = [
     "EmulatorDevice",
     "Execution",
     "Launch",
+    "LoweringBackend",
     "OracleDevice",
     "PhaseDifference",
     "PhaseProbe",
@@ -31,14 +36,19 @@ __all__ = [
     "RegionKind",
     "Shape",
     "Subject",
+    "Surface",
     "VerifyReport",
     "WorkloadKind",
+    "ZludaBackend",
+    "ZludaDevice",
     "bench",
     "bench_json",
     "bench_text",
     "build_launch",
+    "choose_backend",
     "compare_outputs",
     "compile_file",
+    "compile_with_zoc",
     "first_differing_phase",
     "phase_probe",
     "rewrite_file",
@@ -48,4 +58,5 @@ __all__ = [
     "verify_stage",
     "verify_text",
     "weight_image",
+    "zoc_path",
 ]

@@ -1,6 +1,6 @@
 """Instruction counts of the translated and the rewritten kernels, measured side by side in the emulator."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -9,8 +9,9 @@ from zluda_rr.lower import CompiledKernel
 from zluda_rr.ptx import Module, edit_function, linearise
 from zluda_rr.resources import resource_dir
 from zluda_rr.rewrite import HELPERS, LayerCutRule, fuse_module
+from zluda_rr.runtime.backend import Backend
 from zluda_rr.runtime.cost import estimated_ms
-from zluda_rr.runtime.device import EmulatorDevice, Program
+from zluda_rr.runtime.device import Device, EmulatorDevice, Program
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.variants import Request, Subject, compile_all
 from zluda_rr.runtime.workload import Launch, Shape, build_launch
@@ -63,17 +64,30 @@ class BenchReport:
         return {n: before / c.instructions_per_wave for n, c in self.variants.items() if n != "translated"}
 
     @property
+    def zluda_ratio(self) -> float | None:
+        """Instructions per wave as ZLUDA compiles the original over those of the rewritten; None without ZLUDA."""
+        if not {"zluda", "zluda_rewritten"} <= self.variants.keys():
+            return None
+        before, after = (self.variants[name].instructions_per_wave for name in ("zluda", "zluda_rewritten"))
+        return before / after
+
+    @property
     def ratio(self) -> float:
         """Instructions per wave, translated over the default variant."""
         return self.ratios[self.default]
 
 
 def bench(
-    what: Subject, *, shape: Shape = DEFAULT_SHAPE, fused: bool = False, progress: Progress | None = None
+    what: Subject,
+    *,
+    shape: Shape = DEFAULT_SHAPE,
+    fused: bool = False,
+    zluda: Backend | None = None,
+    progress: Progress | None = None,
 ) -> BenchReport:
     """Compile all variants, run them over one launch and count what they execute.
 
-    With `fused` also the kernel with fragment-consumer fusion alone.
+    With `fused` also the kernel with fragment-consumer fusion alone, with `zluda` also the kernels of that compiler.
     """
     show = progress or Progress(quiet=True)
     launch = build_launch(what.contract, shape)
@@ -86,8 +100,30 @@ def bench(
     counts = {}
     for bare, probe in zip_longest(programs[: len(plain)], programs[len(plain) :]):
         with show.step(f"run {bare.name}"):
-            counts[bare.name] = _count(bare, probe, launch)
+            counts[bare.name] = _count(EmulatorDevice(), bare, probe, launch)
+    if zluda is not None:
+        counts |= count_with(zluda, zluda_requests(what, fused=fused), what.contract.entry, launch, show)
     return BenchReport(what.contract.layer, what.cuts, launch.name, shape.blocks, counts)
+
+
+def zluda_requests(what: Subject, *, fused: bool = False) -> list[Request]:
+    """The original, and what a rewrite makes of it, for another compiler."""
+    requests = [Request("zluda", what.module)]
+    if what.cuts:
+        result = what.rewrite()
+        requests.append(Request("zluda_rewritten", result.module, what.body_sources(result), what.defines))
+    return [*requests, replace(_fused(what), name="zluda_fused")] if fused else requests
+
+
+def count_with(
+    backend: Backend, requests: Sequence[Request], entry: str, launch: Launch, progress: Progress
+) -> dict[str, VariantCounts]:
+    """Compile and run each request with a backend; whole kernels only."""
+    counts = {}
+    for program in compile_all(requests, entry, progress, backend):
+        with progress.step(f"run {program.name}"):
+            counts[program.name] = _count(backend.device(), program, None, launch)
+    return counts
 
 
 def _fused(what: Subject) -> Request:
@@ -144,8 +180,7 @@ def mark(module: Module, entry: str, first: int, last: int) -> Module:
     )
 
 
-def _count(program: Program, marked: Program | None, launch: Launch) -> VariantCounts:
-    device = EmulatorDevice()
+def _count(device: Device, program: Program, marked: Program | None, launch: Launch) -> VariantCounts:
     stats = _stats(device, program, launch)
     body = stats.between(0, 0) if marked is None else _stats(device, marked, launch).between(*_markers(marked))
     compiled: CompiledKernel = program.code()
@@ -183,7 +218,7 @@ def _markers(program: Program) -> tuple[int, int]:
     return found[BODY_BEGIN], found[BODY_END]
 
 
-def _stats(device: EmulatorDevice, program: Program, launch: Launch) -> Stats:
+def _stats(device: Device, program: Program, launch: Launch) -> Stats:
     stats = device.run(program, launch, "exact").stats
     if stats is None:
         raise ValueError("the emulator counts instructions")

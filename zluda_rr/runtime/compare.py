@@ -45,7 +45,7 @@ def compare_outputs(
     for name in outputs:
         a, b = expected.view(name), actual.view(name)
         if name in nan_outputs:
-            a, b = _one_nan(a), _one_nan(b)
+            a, b = with_one_nan(a), with_one_nan(b)
         compared += a.size
         differing = np.flatnonzero(a != b)
         if differing.size and first is None:
@@ -54,7 +54,7 @@ def compare_outputs(
     return compared, first
 
 
-def _one_nan(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+def with_one_nan(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """A copy of f16 data with every NaN as 0x7fff."""
     halves = data.copy().view(np.uint16)
     halves[(halves & 0x7FFF) > 0x7C00] = 0x7FFF

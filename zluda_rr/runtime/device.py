@@ -1,6 +1,6 @@
 """One protocol for everything that can run a launch: the PTX oracle and the gfx12 emulator."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from zluda_rr.emulate.gfx12 import Emulator, Stats, load_code_object
@@ -8,6 +8,7 @@ from zluda_rr.emulate.memory import AddressSpace
 from zluda_rr.emulate.ptx import run_entry
 from zluda_rr.lower import CompiledKernel
 from zluda_rr.ptx import Module
+from zluda_rr.runtime.images import image_objects
 from zluda_rr.runtime.workload import Launch
 
 
@@ -76,9 +77,24 @@ class EmulatorDevice:
 
     def run(self, program: Program, launch: Launch, model: str) -> Execution:
         """See Device."""
-        memory = launch.memory.copy()
+        return self._run(program, replace(launch, memory=launch.memory.copy()), model)
+
+    def _run(self, program: Program, launch: Launch, model: str) -> Execution:
+        """Run in the launch's own memory."""
         binary = program.code().code_object
         if binary not in self._loaded:
             self._loaded[binary] = Emulator(load_code_object(binary), program.entry)
-        stats = self._loaded[binary].run(launch.grid, launch.block, launch.params, memory, model)
-        return Execution(memory, stats)
+        stats = self._loaded[binary].run(launch.grid, launch.block, launch.params, launch.memory, model)
+        return Execution(launch.memory, stats)
+
+
+@dataclass(frozen=True, slots=True)
+class ZludaDevice(EmulatorDevice):
+    """The emulator for ZLUDA's code objects: handles of surfaces and textures point at hardware descriptors."""
+
+    name: str = "gfx1201-emulator-zluda"
+
+    def run(self, program: Program, launch: Launch, model: str) -> Execution:
+        """See Device."""
+        with image_objects(replace(launch, memory=launch.memory.copy())) as attached:
+            return self._run(program, attached, model)

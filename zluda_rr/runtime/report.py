@@ -18,7 +18,7 @@ def verify_text(report: VerifyReport) -> str:
         f"{report.launches} launches of {report.blocks_per_launch} blocks, {report.bytes_compared} bytes compared",
     ]
     if report.oracle_equal is not None:
-        lines.append(f"translated kernel equals the PTX oracle: {'yes' if report.oracle_equal else 'NO'}")
+        lines.append(f"{report.compiler} kernel equals the PTX oracle: {'yes' if report.oracle_equal else 'NO'}")
     lines.append(f"byte-identical: {'yes' if report.equal else 'NO'}")
     if report.first_difference is not None:
         lines.append(f"first difference: {report.first_difference}")
@@ -34,6 +34,7 @@ def bench_json(report: BenchReport) -> dict[str, Any]:
         "waves": report.waves,
         "ratio_translated_to_rewritten": report.ratio,
         "ratios": dict(report.ratios),
+        "ratio_zluda_to_zluda_rewritten": report.zluda_ratio,
         "measured_translated_ms": MEASURED_TRANSLATED_MS.get(report.layer),
         "estimated_ms_is_an_estimate": True,
         **{name: asdict(counts) for name, counts in report.variants.items()},
@@ -67,7 +68,10 @@ def bench_text(report: BenchReport) -> str:
 
 
 def _ratios(report: BenchReport) -> str:
-    return ", ".join(f"translated / {name} = {ratio:.2f}" for name, ratio in report.ratios.items())
+    found = [f"translated / {name} = {ratio:.2f}" for name, ratio in report.ratios.items()]
+    if report.zluda_ratio is not None:
+        found.append(f"zluda / zluda_rewritten = {report.zluda_ratio:.2f}")
+    return ", ".join(found)
 
 
 def _measured(report: BenchReport) -> str:

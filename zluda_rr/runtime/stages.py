@@ -8,7 +8,8 @@ import numpy.typing as npt
 from zluda_rr.errors import UserError
 from zluda_rr.ptx import Address, Module, Register, Statement, edit_function, linearise
 from zluda_rr.rewrite import CapturedPhase, CaptureLayout, LayerCutRule
-from zluda_rr.runtime.device import Device, EmulatorDevice, Program
+from zluda_rr.runtime.compare import with_one_nan
+from zluda_rr.runtime.device import Device, OracleDevice, Program
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.variants import Request, Subject, compile_all
 from zluda_rr.runtime.workload import Launch
@@ -30,17 +31,20 @@ class PhaseDifference:
 
 @dataclass(frozen=True, slots=True)
 class PhaseProbe:
-    """The translated and the rewritten kernel with captures of phases 1..`until`."""
+    """Two kernels with captures of phases 1..`until`, and the device that runs each."""
 
     layout: CaptureLayout
     until: int
     programs: tuple[Program, Program]
-    device: Device
+    devices: tuple[Device, Device]
+    one_nan: bool = False
+    """Whether any NaN equals any NaN (see `compare_outputs`)."""
 
     def compare(self, launch: Launch, model: str, first: int = 1) -> PhaseDifference | None:
         """Run both over `launch`; the first difference in phases `first`..`until`, in phase order."""
         blocks = launch.grid[0] * launch.grid[1]
-        expected, actual = (self._capture(program, launch, model, blocks) for program in self.programs)
+        pairs = zip(self.programs, self.devices, strict=True)
+        expected, actual = (self._capture(program, device, launch, model, blocks) for program, device in pairs)
         for phase in self.layout.phases:
             if first <= phase.index <= self.until:
                 found = _difference(phase, expected, actual)
@@ -53,13 +57,18 @@ class PhaseProbe:
         phases = [p.nbytes for p in self.layout.phases if first <= p.index <= self.until]
         return sum(phases) * launch.grid[0] * launch.grid[1]
 
-    def _capture(self, program: Program, launch: Launch, model: str, blocks: int) -> npt.NDArray[np.uint32]:
+    def _capture(
+        self, program: Program, device: Device, launch: Launch, model: str, blocks: int
+    ) -> npt.NDArray[np.uint32]:
         """[block, word] of the capture buffer; its pointer is the kernel's second parameter."""
         memory = launch.memory.copy()
         address = memory.allocate(CAPTURE, blocks * self.layout.stride)
         params = launch.params + bytes(-len(launch.params) % 8) + address.to_bytes(8, "little")
-        after = self.device.run(program, replace(launch, memory=memory, params=params), model).memory
-        return after.view(CAPTURE).view(np.uint32).reshape(blocks, -1)
+        after = device.run(program, replace(launch, memory=memory, params=params), model).memory
+        captured = after.view(CAPTURE)
+        if self.one_nan:
+            captured = with_one_nan(captured)
+        return captured.view(np.uint32).reshape(blocks, -1)
 
 
 def _difference(
@@ -97,8 +106,21 @@ def phase_probe(what: Subject, progress: Progress, until: int | None = None) -> 
             f"rewritten, phases 1-{stop}", modules[1], what.body_sources(rewritten), (*what.defines, *_defines(what))
         ),
     )
-    translated, changed = compile_all(requests, entry, progress)
-    return PhaseProbe(layout, stop, (translated, changed), EmulatorDevice())
+    translated, changed = compile_all(requests, entry, progress, what.backend)
+    device = what.backend.device()
+    return PhaseProbe(layout, stop, (translated, changed), (device, device))
+
+
+def oracle_probe(what: Subject, progress: Progress) -> PhaseProbe:
+    """The original kernel with all its captures, in the PTX oracle and as compiled."""
+    untouched = replace(what, cuts=(), edit=None, body=None, fusion=False).rewrite(capture=True)
+    if untouched.capture is None:
+        raise ValueError("a module rewritten with capture has a capture layout")
+    request = Request("original with captures", untouched.module)
+    (program,) = compile_all((request,), what.contract.entry, progress, what.backend)
+    last = untouched.capture.phases[-1].index
+    devices = (OracleDevice(), what.backend.device())
+    return PhaseProbe(untouched.capture, last, (program, program), devices, one_nan=True)
 
 
 def _defines(what: Subject) -> tuple[tuple[str, str], ...]:

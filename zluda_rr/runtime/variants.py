@@ -4,12 +4,12 @@ import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from zluda_rr.errors import UserError
 from zluda_rr.image import read_ptx, shipped_module
-from zluda_rr.lower import CompiledKernel, compile_module
+from zluda_rr.lower import CompiledKernel
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.resources import resource_dir
 from zluda_rr.rewrite import (
@@ -22,6 +22,7 @@ from zluda_rr.rewrite import (
     load_contract,
     rewrite_module,
 )
+from zluda_rr.runtime.backend import Backend, LoweringBackend
 from zluda_rr.runtime.device import Program
 from zluda_rr.runtime.progress import Progress
 
@@ -34,7 +35,7 @@ class Subject:
 
     `body` chooses among a layer cut's bodies, `defines` are macros its sources are compiled with. `bodies` replaces the
     rule's own kernel sources (a test's broken body), `edit` changes the rewritten module (a test's broken call).
-    With `fusion` fragment-consumer fusion follows the cuts.
+    With `fusion` fragment-consumer fusion follows the cuts. `backend` compiles both modules.
     """
 
     contract: LayerContract
@@ -45,6 +46,7 @@ class Subject:
     body: str | None = None
     defines: tuple[tuple[str, str], ...] = ()
     fusion: bool = False
+    backend: Backend = field(default_factory=LoweringBackend)
 
     def rewrite(self, *, capture: bool = False) -> RewriteResult:
         """The rewritten module. Raises UserError with the first failed obligation when a cut is refused."""
@@ -64,7 +66,13 @@ class Subject:
 
 
 def subject(
-    layer: str, cuts: Sequence[str], *, module: Path | None = None, body: str | None = None, fusion: bool = False
+    layer: str,
+    cuts: Sequence[str],
+    *,
+    module: Path | None = None,
+    body: str | None = None,
+    fusion: bool = False,
+    backend: Backend | None = None,
 ) -> Subject:
     """A layer's reference module (or the one in `module`) with the named cuts; no names mean what a player gets.
 
@@ -82,7 +90,8 @@ def subject(
         if not whole:
             raise UserError(f"{layer}: --body {body}: none of the cuts {', '.join(chosen)} has bodies to choose from")
         whole[0].using(body)  # complains about an unknown name
-    return Subject(contract, parse(read_ptx(path), filename=str(path)), chosen, body=body, fusion=fusion)
+    original = parse(read_ptx(path), filename=str(path))
+    return Subject(contract, original, chosen, body=body, fusion=fusion, backend=backend or LoweringBackend())
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +104,12 @@ class Request:
     defines: tuple[tuple[str, str], ...] = ()
 
 
-def compile_all(requests: Sequence[Request], entry: str, progress: Progress) -> tuple[Program, ...]:
-    """Lower and compile modules for gfx1201, each in its own process; cached by content, so a second time is quick."""
-    jobs = [(print_module(r.module), r.module.filename, entry, r.bodies, r.defines) for r in requests]
+def compile_all(
+    requests: Sequence[Request], entry: str, progress: Progress, backend: Backend | None = None
+) -> tuple[Program, ...]:
+    """Compile modules for gfx1201, each in its own process; cached by content, so a second time is quick."""
+    chosen = backend or LoweringBackend()
+    jobs = [(chosen, print_module(r.module), r.module.filename, entry, r.bodies, r.defines) for r in requests]
     with progress.step("compile " + ", ".join(r.name for r in requests)):
         workers = min(len(jobs), os.cpu_count() or 1)
         with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -105,9 +117,9 @@ def compile_all(requests: Sequence[Request], entry: str, progress: Progress) -> 
     return tuple(Program(r.name, r.module, entry, c) for r, c in zip(requests, compiled, strict=True))
 
 
-def _compile(job: tuple[str, str, str, tuple[Path, ...], tuple[tuple[str, str], ...]]) -> CompiledKernel:
-    text, filename, entry, bodies, defines = job
-    return compile_module(parse(text, filename=filename), entry, bodies=bodies, defines=dict(defines))
+def _compile(job: tuple[Backend, str, str, str, tuple[Path, ...], tuple[tuple[str, str], ...]]) -> CompiledKernel:
+    backend, text, filename, entry, bodies, defines = job
+    return backend.compile(parse(text, filename=filename), entry, bodies, defines)
 
 
 def variants(what: Subject, progress: Progress) -> tuple[Program, Program]:
@@ -117,5 +129,5 @@ def variants(what: Subject, progress: Progress) -> tuple[Program, Program]:
         Request("translated", what.module),
         Request("rewritten", result.module, what.body_sources(result), what.defines),
     )
-    translated, rewritten = compile_all(requests, what.contract.entry, progress)
+    translated, rewritten = compile_all(requests, what.contract.entry, progress, what.backend)
     return translated, rewritten

@@ -1,4 +1,7 @@
-"""The verification ladder's rungs 5 and 6 (design.md §10): oracle, translated and rewritten kernel must agree."""
+"""The verification ladder's rungs 5 and 6 (design.md §10): oracle, translated and rewritten kernel must agree.
+
+"Translated" is the original module as the subject's backend compiles it: by this project's lowering, or by ZLUDA.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,9 +9,9 @@ from dataclasses import dataclass, replace
 from zluda_rr.emulate.memory import MemoryFault
 from zluda_rr.rewrite import LayerCutRule
 from zluda_rr.runtime.compare import Difference, compare_outputs
-from zluda_rr.runtime.device import Device, EmulatorDevice, OracleDevice, Program
+from zluda_rr.runtime.device import Device, OracleDevice, Program
 from zluda_rr.runtime.progress import Progress
-from zluda_rr.runtime.stages import PhaseDifference, first_differing_phase, phase_probe
+from zluda_rr.runtime.stages import PhaseDifference, first_differing_phase, oracle_probe, phase_probe
 from zluda_rr.runtime.variants import Subject, variants
 from zluda_rr.runtime.weights import WorkloadKind
 from zluda_rr.runtime.workload import Launch, Shape, build_launch
@@ -33,6 +36,7 @@ class VerifyReport:
     launches: int
     bytes_compared: int
     first_difference: Difference | None
+    compiler: str = "translated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +59,12 @@ def verify(
 ) -> VerifyReport:
     """Run both kernels over every kind of data under every model and compare all outputs byte for byte.
 
-    With `oracle` the translated kernel is also compared with the PTX oracle. At the first difference between
-    translated and rewritten the first differing phase is found and the run stops.
+    With `oracle` the translated kernel is also compared with the PTX oracle. At the first difference the first
+    differing phase is found and the run stops.
     """
     show = progress or Progress(quiet=True)
     programs = variants(what, show)
-    device = EmulatorDevice()
+    device = what.backend.device()
     tally = _Tally()
     for kind in kinds:
         launch = build_launch(what.contract, shape, kind, seed)
@@ -72,7 +76,18 @@ def verify(
                 phase = _storing_phase(what, tally.first) if found is None else found.phase
                 named = replace(tally.first, phase=phase)
                 return _report(what, replace(tally, first=named), kinds, models, shape, oracle)
+            if tally.oracle_first is not None:
+                tally = replace(tally, oracle_first=_with_phase(what, tally.oracle_first, launch, model, show))
+                return _report(what, tally, kinds, models, shape, oracle)
     return _report(what, tally, kinds, models, shape, oracle)
+
+
+def _with_phase(what: Subject, difference: Difference, launch: Launch, model: str, show: Progress) -> Difference:
+    """The difference from the oracle with the first phase whose accumulators differ; None where all agree."""
+    probe = oracle_probe(what, show)
+    with show.step("find the first phase that differs from the oracle"):
+        found = probe.compare(launch, model)
+    return replace(difference, phase=None if found is None else found.phase)
 
 
 def _storing_phase(what: Subject, difference: Difference) -> int | None:
@@ -123,6 +138,7 @@ def _report(
         tally.launches,
         tally.compared,
         first or tally.oracle_first,
+        what.backend.name,
     )
 
 

@@ -53,6 +53,16 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Surface:
+    """A surface or texture of a launch: its allocation, the byte of its handle among the parameters, its texels."""
+
+    name: str
+    parameter: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """One kernel launch. `memory` is the state before it; `outputs` names the allocations a kernel may write.
 
@@ -66,6 +76,7 @@ class Launch:
     memory: AddressSpace
     outputs: tuple[str, ...]
     halves: frozenset[str] = frozenset()
+    surfaces: tuple[Surface, ...] = ()
 
 
 def build_launch(
@@ -82,7 +93,7 @@ def build_launch(
     spec = contract.launch
     _put(params, spec.extents_offset, np.array([shape.ex, shape.ey], "<u4"))
     _put(params, spec.shift_offset, np.array([shape.shift_x, shape.shift_y], "<u2"))
-    outputs = []
+    outputs, surfaces = [], []
     for buffer in contract.buffers:
         nbytes = buffer.size(shape.ex, shape.ey)
         data = _buffer_data(contract, buffer.role, nbytes, kind, seed)
@@ -99,11 +110,12 @@ def build_launch(
         address = space.allocate(surface.name, data.size, data=data, writable=output)
         handle = _descriptor(space, surface.name, address, width, height)
         _put(params, surface.offset, np.array([handle], "<u8"))
+        surfaces.append(Surface(surface.name, surface.offset, width, height))
         if output:
             outputs.append(surface.name)
     name = f"{contract.layer}-{kind}-{shape.ex}x{shape.ey}+{shape.shift_x}+{shape.shift_y}-s{seed}"
     halves = frozenset(s.name for s in contract.surfaces if s.channel_type == "f16")
-    return Launch(name, shape.grid, spec.block, bytes(params), space, tuple(outputs), halves)
+    return Launch(name, shape.grid, spec.block, bytes(params), space, tuple(outputs), halves, tuple(surfaces))
 
 
 def _put(params: bytearray, offset: int, value: npt.NDArray[np.generic]) -> None:

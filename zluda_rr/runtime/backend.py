@@ -1,0 +1,70 @@
+"""Who compiles a kernel for gfx1201, and the device that runs what comes out: this project's lowering, or ZLUDA."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from zluda_rr.errors import UserError
+from zluda_rr.lower import CompiledKernel, compile_module
+from zluda_rr.ptx import Module, print_module
+from zluda_rr.runtime.device import Device, EmulatorDevice, ZludaDevice
+from zluda_rr.runtime.zluda import compile_with_zoc, zoc_path
+
+Defines = tuple[tuple[str, str], ...]
+
+
+class Backend(Protocol):
+    """A compiler with its device. Values travel between processes."""
+
+    @property
+    def name(self) -> str:
+        """How reports call the kernel it compiles from an original module."""
+
+    def compile(self, module: Module, entry: str, bodies: tuple[Path, ...], defines: Defines) -> CompiledKernel:
+        """One entry, linked with the bodies it calls (HIP sources, compiled with the macros `defines`)."""
+
+    def device(self) -> Device:
+        """A device for its code objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoweringBackend:
+    """The translation of `zluda_rr.lower`."""
+
+    name: str = "translated"
+
+    def compile(self, module: Module, entry: str, bodies: tuple[Path, ...], defines: Defines) -> CompiledKernel:
+        """See Backend."""
+        return compile_module(module, entry, bodies=bodies, defines=dict(defines))
+
+    def device(self) -> Device:
+        """See Backend."""
+        return EmulatorDevice()
+
+
+@dataclass(frozen=True, slots=True)
+class ZludaBackend:
+    """ZLUDA's offline compiler. `bitcode` are ready bodies to link instead of the compiled sources."""
+
+    zoc: Path
+    bitcode: Path | None = None
+    name: str = "zluda"
+
+    def compile(self, module: Module, entry: str, bodies: tuple[Path, ...], defines: Defines) -> CompiledKernel:
+        """See Backend."""
+        return compile_with_zoc(
+            self.zoc, print_module(module), entry, bodies=bodies, defines=dict(defines), bitcode=self.bitcode
+        )
+
+    def device(self) -> Device:
+        """See Backend."""
+        return ZludaDevice()
+
+
+def choose_backend(zoc: str | None, bitcode: Path | None = None) -> Backend:
+    """ZLUDA where a compiler is given (empty: the one `ZLUDA_RR_ZOC` names), else this project's lowering."""
+    if zoc is not None:
+        return ZludaBackend(zoc_path(zoc), bitcode)
+    if bitcode is not None:
+        raise UserError("--bitcode goes with --zoc")
+    return LoweringBackend()

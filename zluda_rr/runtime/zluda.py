@@ -1,0 +1,97 @@
+"""ZLUDA's offline compiler `zoc` as a function: PTX text in, gfx1201 code object out."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from zluda_rr.emulate.gfx12 import load_code_object
+from zluda_rr.errors import UserError
+from zluda_rr.lower import CompiledKernel
+from zluda_rr.toolchain import TARGET_CPU, cache_get, cache_put, compile_hip, content_key, llvm_binding
+
+ZOC_VARIABLE = "ZLUDA_RR_ZOC"
+
+
+def zoc_path(given: str | None, environ: Mapping[str, str] | None = None) -> Path:
+    """The compiler: `given`, or what `ZLUDA_RR_ZOC` names when that is empty. UserError where there is no such file."""
+    name = given or (os.environ if environ is None else environ).get(ZOC_VARIABLE, "")
+    if not name:
+        raise UserError(f"no ZLUDA compiler named: give --zoc a file or set {ZOC_VARIABLE} to ZLUDA's zoc")
+    path = Path(name)
+    if not path.is_file():
+        raise UserError(f"{name}: no such file; build ZLUDA's `compiler` package for its zoc (docs/zluda.md)")
+    return path.resolve()
+
+
+def compile_with_zoc(
+    zoc: Path,
+    text: str,
+    entry: str,
+    *,
+    bodies: Sequence[Path] = (),
+    defines: Mapping[str, str] | None = None,
+    bitcode: Path | None = None,
+) -> CompiledKernel:
+    """Compile one kernel of a PTX module with ZLUDA.
+
+    `bodies` are HIP sources of the functions it calls, compiled with `defines` and linked as bitcode; a ready
+    `bitcode` file is linked instead where there are no `defines`. UserError with the compiler's complaint.
+    """
+    linked = [] if not bodies else [bitcode.read_bytes()] if bitcode and not defines else _bitcode(bodies, defines)
+    key = content_key("zoc", zoc.read_bytes(), text, *linked)
+    elf, assembly = cache_get(key), cache_get(key + ".s")
+    if elf is None or assembly is None:
+        elf, assembly = _run_zoc(zoc, text, linked)
+        cache_put(key, elf)
+        cache_put(key + ".s", assembly)
+    return _kernel(elf, assembly.decode(errors="replace"), entry, zoc)
+
+
+def _bitcode(bodies: Sequence[Path], defines: Mapping[str, str] | None) -> list[bytes]:
+    llvm = llvm_binding()
+    return [llvm.parse_assembly(compile_hip(body, defines=defines)).as_bitcode() for body in bodies]
+
+
+def _run_zoc(zoc: Path, text: str, linked: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """Code object and assembly."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        source = work / "module.ptx"
+        source.write_text(text)
+        options: list[str] = []
+        for number, data in enumerate(linked):
+            path = work / f"body{number}.bc"
+            path.write_bytes(data)
+            options += ["--link-bitcode", str(path)]
+        command = [str(zoc), "--arch", TARGET_CPU, "--output-dir", folder, *options, str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        output = work / "module.elf"
+        if done.returncode or not output.is_file():
+            raise UserError(f"{zoc}: {_complaint(done.stdout + done.stderr, done.returncode)}")
+        return output.read_bytes(), (work / "module.asm").read_bytes()
+
+
+def _complaint(output: str, code: int) -> str:
+    """The last line that says something: zoc prints its passes and files first, and LLVM's hints about features."""
+    noise = ("Pass ", "Wrote to ", "'+", "Available options")
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not line.strip().startswith(noise)]
+    return lines[-1] if lines else f"exit code {code}"
+
+
+def _kernel(elf: bytes, assembly: str, entry: str, zoc: Path) -> CompiledKernel:
+    code = load_code_object(elf)
+    if entry not in code.kernels:
+        raise UserError(f"{zoc}: compiled without the kernel {entry}; there are: {', '.join(code.kernels) or 'none'}")
+    kernel = code.kernels[entry]
+    return CompiledKernel(
+        name=entry,
+        code_object=elf,
+        assembly=assembly,
+        vgprs=kernel.vgprs,
+        sgprs=kernel.sgprs,
+        lds_bytes=kernel.lds_bytes,
+        scratch_bytes=kernel.scratch_bytes,
+        spills=kernel.vgpr_spills + kernel.sgpr_spills,
+    )
