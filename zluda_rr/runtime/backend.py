@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from zluda_rr.errors import UserError
 from zluda_rr.lower import CompiledKernel, compile_module
 from zluda_rr.ptx import Module, print_module
 from zluda_rr.runtime.device import Device, EmulatorDevice, ZludaDevice
@@ -44,27 +43,20 @@ class LoweringBackend:
 
 @dataclass(frozen=True, slots=True)
 class ZludaBackend:
-    """ZLUDA's offline compiler. `bitcode` are ready bodies to link instead of the compiled sources."""
+    """ZLUDA's offline compiler."""
 
     zoc: Path
-    bitcode: Path | None = None
     name: str = "zluda"
 
     def compile(self, module: Module, entry: str, bodies: tuple[Path, ...], defines: Defines) -> CompiledKernel:
         """See Backend."""
-        return compile_with_zoc(
-            self.zoc, print_module(module), entry, bodies=bodies, defines=dict(defines), bitcode=self.bitcode
-        )
+        return compile_with_zoc(self.zoc, print_module(module), entry, bodies=bodies, defines=dict(defines))
 
     def device(self) -> Device:
         """See Backend."""
         return ZludaDevice()
 
 
-def choose_backend(zoc: str | None, bitcode: Path | None = None) -> Backend:
+def choose_backend(zoc: str | None) -> Backend:
     """ZLUDA where a compiler is given (empty: the one `ZLUDA_RR_ZOC` names), else this project's lowering."""
-    if zoc is not None:
-        return ZludaBackend(zoc_path(zoc), bitcode)
-    if bitcode is not None:
-        raise UserError("--bitcode goes with --zoc")
-    return LoweringBackend()
+    return LoweringBackend() if zoc is None else ZludaBackend(zoc_path(zoc))

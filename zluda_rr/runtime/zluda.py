@@ -1,6 +1,8 @@
 """ZLUDA's offline compiler `zoc` as a function: PTX text in, gfx1201 code object out."""
 
+import lzma
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -9,9 +11,12 @@ from pathlib import Path
 from zluda_rr.emulate.gfx12 import load_code_object
 from zluda_rr.errors import UserError
 from zluda_rr.lower import CompiledKernel
+from zluda_rr.resources import resource_dir
 from zluda_rr.toolchain import TARGET_CPU, cache_get, cache_put, compile_hip, content_key, llvm_binding
 
 ZOC_VARIABLE = "ZLUDA_RR_ZOC"
+# A caller without the same features could not inline the body.
+_ATTRIBUTES = re.compile(r' "(?:amdgpu-[\w-]+|target-features|uniform-work-group-size)"(?:="[^"]*")?')
 
 
 def zoc_path(given: str | None, environ: Mapping[str, str] | None = None) -> Path:
@@ -32,14 +37,14 @@ def compile_with_zoc(
     *,
     bodies: Sequence[Path] = (),
     defines: Mapping[str, str] | None = None,
-    bitcode: Path | None = None,
 ) -> CompiledKernel:
     """Compile one kernel of a PTX module with ZLUDA.
 
-    `bodies` are HIP sources of the functions it calls, compiled with `defines` and linked as bitcode; a ready
-    `bitcode` file is linked instead where there are no `defines`. UserError with the compiler's complaint.
+    `bodies` are HIP sources of the functions it calls, linked as bitcode: the committed one of a kernel of this
+    project, else (with `defines`, or for a source from elsewhere) what this project's clang makes of it. UserError with
+    the compiler's complaint.
     """
-    linked = [] if not bodies else [bitcode.read_bytes()] if bitcode and not defines else _bitcode(bodies, defines)
+    linked = [_bitcode(body, defines or {}) for body in bodies]
     key = content_key("zoc", zoc.read_bytes(), text, *linked)
     elf, assembly = cache_get(key), cache_get(key + ".s")
     if elf is None or assembly is None:
@@ -49,9 +54,13 @@ def compile_with_zoc(
     return _kernel(elf, assembly.decode(errors="replace"), entry, zoc)
 
 
-def _bitcode(bodies: Sequence[Path], defines: Mapping[str, str] | None) -> list[bytes]:
-    llvm = llvm_binding()
-    return [llvm.parse_assembly(compile_hip(body, defines=defines)).as_bitcode() for body in bodies]
+def _bitcode(body: Path, defines: Mapping[str, str]) -> bytes:
+    kernels = resource_dir("kernels")
+    committed = kernels / "bitcode" / f"{body.stem}.bc.xz"
+    if not defines and body.parent == kernels and committed.is_file():
+        return lzma.decompress(committed.read_bytes())
+    text = _ATTRIBUTES.sub("", compile_hip(body, defines=defines))
+    return bytes(llvm_binding().parse_assembly(text).as_bitcode())
 
 
 def _run_zoc(zoc: Path, text: str, linked: Sequence[bytes]) -> tuple[bytes, bytes]:
