@@ -182,8 +182,13 @@ def mark(module: Module, entry: str, first: int, last: int) -> Module:
 
 def _count(device: Device, program: Program, marked: Program | None, launch: Launch) -> VariantCounts:
     stats = _stats(device, program, launch)
-    body = stats.between(0, 0) if marked is None else _stats(device, marked, launch).between(*_markers(marked))
-    compiled: CompiledKernel = program.code()
+    body = None if marked is None else _stats(device, marked, launch).between(*_markers(marked))
+    return counts_of(stats, program.code(), body)
+
+
+def counts_of(stats: Stats, compiled: CompiledKernel, region: Stats | None = None) -> VariantCounts:
+    """Counts of a run of a compiled kernel; `region` is the part that a body replaces."""
+    body = stats.between(0, 0) if region is None else region
     return VariantCounts(
         instructions_per_wave=stats.instructions_per_wave,
         body_instructions_per_wave=body.instructions_per_wave,

@@ -146,8 +146,9 @@ def _captures(statement: Statement, end: int) -> bool:
 
 def first_differing_phase(what: Subject, launch: Launch, model: str, progress: Progress) -> PhaseDifference | None:
     """The first phase that differs over one launch: first the phases up to the last cut, then all of them."""
-    cut = max(what.contract.cut(name).phases[-1] for name in what.cuts)
-    if cut == len(what.contract.phases):
+    last = len(what.contract.phases)
+    cut = max((what.contract.cut(name).phases[-1] for name in what.cuts), default=last)
+    if cut == last:
         return phase_probe(what, progress).compare(launch, model)
     for until in (cut, None):
         probe = phase_probe(what, progress, until)
