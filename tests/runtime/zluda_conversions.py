@@ -13,6 +13,7 @@ import numpy as np
 
 from zluda_rr.emulate.gfx12 import load_code_object, run_kernel
 from zluda_rr.emulate.memory import AddressSpace
+from zluda_rr.errors import UserError
 from zluda_rr.numerics.e4m3 import encode_half_pairs
 from zluda_rr.runtime import compile_with_zoc, zoc_path
 
@@ -98,8 +99,11 @@ def mismatches(zoc: Path, *, modes: bool = False) -> list[Mismatch]:
 
 
 def main() -> None:
-    zoc = zoc_path(sys.argv[1] if len(sys.argv) > 1 else None)
-    wrong = [m for modes in (False, True) for m in mismatches(zoc, modes=modes)]
+    try:
+        zoc = zoc_path(sys.argv[1] if len(sys.argv) > 1 else None)
+        wrong = [m for modes in (False, True) for m in mismatches(zoc, modes=modes)]
+    except UserError as error:
+        sys.exit(f"zluda_conversions: {error}")
     print(f"{4 * HALVES} words compared, {len(wrong)} differ")
     for mismatch in wrong[:20]:
         print(mismatch)

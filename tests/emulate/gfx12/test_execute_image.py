@@ -6,14 +6,43 @@ import numpy as np
 import pytest
 
 from tests.emulate.gfx12.snippet import execute, machine
+from zluda_rr.emulate.gfx12 import load_code_object, run_kernel
 from zluda_rr.emulate.gfx12.image_resource import ImageFormat, image_object
 from zluda_rr.emulate.gfx12.machine import UNSET, EmulationError, Machine
 from zluda_rr.emulate.memory import AddressSpace
+from zluda_rr.toolchain import compile_ir
 
 WIDTH, HEIGHT, PITCH = 11, 5, 256
 LANE = np.arange(32)
 IMAGE, SAMPLER = 8, 0
 LOAD = "image_load v[4:5], [v0, v1], s[8:15] dmask:0xf dim:SQ_RSRC_IMG_2D d16"
+COMPILED = """
+target triple = "amdgcn-amd-amdhsa"
+declare i32 @llvm.amdgcn.workitem.id.x()
+declare <4 x half> @llvm.amdgcn.image.load.2d.v4f16.i32.v8i32(i32, i32, i32, <8 x i32>, i32, i32)
+declare void @llvm.amdgcn.image.store.2d.v4f16.i32.v8i32(<4 x half>, i32, i32, i32, <8 x i32>, i32, i32)
+declare <4 x float> @llvm.amdgcn.image.sample.lz.2d.v4f32.f32.v8i32.v4i32(
+  i32, float, float, <8 x i32>, <4 x i32>, i1, i32, i32)
+define amdgpu_kernel void @images(i64 %source, i64 %target, ptr addrspace(1) %output) {
+  %x = call i32 @llvm.amdgcn.workitem.id.x()
+  %from = inttoptr i64 %source to ptr addrspace(4)
+  %to = inttoptr i64 %target to ptr addrspace(4)
+  %image = load <8 x i32>, ptr addrspace(4) %from
+  %other = load <8 x i32>, ptr addrspace(4) %to
+  %behind = getelementptr i32, ptr addrspace(4) %from, i32 12
+  %sampler = load <4 x i32>, ptr addrspace(4) %behind
+  %texel = call <4 x half> @llvm.amdgcn.image.load.2d.v4f16.i32.v8i32(
+    i32 15, i32 %x, i32 2, <8 x i32> %image, i32 0, i32 0)
+  call void @llvm.amdgcn.image.store.2d.v4f16.i32.v8i32(
+    <4 x half> %texel, i32 15, i32 %x, i32 1, <8 x i32> %other, i32 0, i32 0)
+  %column = uitofp i32 %x to float
+  %sample = call <4 x float> @llvm.amdgcn.image.sample.lz.2d.v4f32.f32.v8i32.v4i32(
+    i32 15, float %column, float 3.0, <8 x i32> %image, <4 x i32> %sampler, i1 false, i32 0, i32 0)
+  %place = getelementptr <4 x float>, ptr addrspace(1) %output, i32 %x
+  store <4 x float> %sample, ptr addrspace(1) %place
+  ret void
+}
+"""
 STORE = "image_store v[4:5], [v0, v1], s[8:15] dmask:0xf dim:SQ_RSRC_IMG_2D d16"
 SAMPLE = "image_sample_lz v[4:5], [v0, v1], s[8:15], s[0:3] dmask:0xf dim:SQ_RSRC_IMG_2D d16"
 
@@ -209,3 +238,23 @@ def test_other_forms_are_refused(line: str, match: str) -> None:
 def test_objects_must_be_aligned_and_wide_enough(base: int, pitch: int) -> None:
     with pytest.raises(ValueError, match="not aligned, or narrower"):
         image_object((1 << 40) + base, WIDTH, HEIGHT, pitch)
+
+
+def test_code_that_llvm_made_from_the_intrinsics() -> None:
+    """Handles as HIP has them: both descriptors read from memory, the sampler at dword 12."""
+    space = AddressSpace(1 << 20)
+    texels = np.random.default_rng(8).normal(0, 1, (HEIGHT, PITCH // 8, 4)).astype(np.float16)
+    handles = []
+    for name, data in (("from", texels), ("to", np.zeros_like(texels))):
+        base = space.allocate(name, data.nbytes, data=data.view(np.uint8))
+        handles.append(space.allocate(f"{name}.object", 64, data=image_object(base, WIDTH, HEIGHT, PITCH)))
+    output = space.allocate("output", 512)
+    kernarg = np.array([*handles, output], np.uint64).tobytes()
+    code = load_code_object(compile_ir([COMPILED]).code_object)
+    run_kernel(code, "images", (1, 1, 1), (32, 1, 1), kernarg, space, "exact")
+    copied = space.view("to").view(np.uint16).reshape(texels.shape)
+    expected = np.zeros_like(copied)
+    expected[1, :WIDTH] = texels[2, :WIDTH].view(np.uint16)
+    assert (copied == expected).all()
+    sampled = space.view("output").view(np.float32).reshape(32, 4)
+    assert (sampled == texels[3, np.minimum(LANE, WIDTH - 1)].astype(np.float32)).all()
