@@ -16,6 +16,7 @@ ALLOWED: dict[str, set[str]] = {
     "numerics": set(),
     "image": set(),
     "toolchain": set(),
+    "zluda": set(),
     "analysis": {"ptx"},
     "rewrite": {"analysis", "ptx"},
     "emulate": {"ptx", "numerics"},
@@ -36,6 +37,7 @@ ALLOWED: dict[str, set[str]] = {
         "image",
         "toolchain",
         "hook",
+        "zluda",
     },
     "__init__": set(),
 }

@@ -12,6 +12,7 @@ import click
 
 from zluda_rr.errors import UserError
 from zluda_rr.hook import register as register_hook
+from zluda_rr.zluda import register as register_zluda
 
 
 class _Group(click.Group):
@@ -64,6 +65,15 @@ def _fusion(switch: bool | None, default: bool = False) -> bool:
     from zluda_rr.rewrite import fusion_wanted
 
     return fusion_wanted(switch, os.environ, default=default)
+
+
+_ZOC = click.option(
+    "--zoc",
+    is_flag=False,
+    flag_value="",
+    metavar="[FILE]",
+    help="Compile with ZLUDA's offline compiler; without FILE with the one that $ZLUDA_RR_ZOC names.",
+)
 
 
 def _cut_names(layer: str, cuts: tuple[str, ...]) -> tuple[str, ...]:
@@ -194,6 +204,7 @@ def compile(file: Path, output: Path, entry: str | None, chosen: str | None, as_
 @click.option("--stage", type=int, help="Compare only the accumulators of this phase.")
 @click.option("--oracle/--no-oracle", default=True, help="Also compare the translated kernel with the PTX oracle.")
 @_FUSION
+@_ZOC
 @_JSON
 @_QUIET
 def verify(
@@ -206,14 +217,15 @@ def verify(
     stage: int | None,
     oracle: bool,
     fusion: bool | None,
+    zoc: str | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Prove in the emulator that a layer's rewritten kernel equals the translated one byte for byte."""
-    from zluda_rr.runtime import MODELS, Progress, WorkloadKind, subject, verify_stage, verify_text
+    from zluda_rr.runtime import MODELS, Progress, WorkloadKind, choose_backend, subject, verify_stage, verify_text
     from zluda_rr.runtime import verify as verify_layer
 
-    what = subject(layer, _cut_names(layer, cuts), body=body, fusion=_fusion(fusion))
+    what = subject(layer, _cut_names(layer, cuts), body=body, fusion=_fusion(fusion), backend=choose_backend(zoc))
     chosen = models or MODELS
     data = tuple(WorkloadKind(kind) for kind in kinds) or tuple(WorkloadKind)
     show = Progress(quiet)
@@ -230,17 +242,28 @@ def verify(
 @_LAYER
 @_CUT
 @_FUSION
+@_ZOC
 @_JSON
 @_QUIET
-def bench(layer: str, cuts: tuple[str, ...], fusion: bool | None, as_json: bool, quiet: bool) -> None:
+def bench(
+    layer: str,
+    cuts: tuple[str, ...],
+    fusion: bool | None,
+    zoc: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Instruction counts per wave, registers and memory of the translated against the rewritten kernel.
 
-    With --fusion also of the kernel with fragment-consumer fusion alone (`fused`).
+    With --fusion also of the kernel with fragment-consumer fusion alone (`fused`), with --zoc also of both as ZLUDA
+    compiles them (`zluda`, `zluda_rewritten`).
     """
-    from zluda_rr.runtime import Progress, bench_json, bench_text, subject
+    from zluda_rr.runtime import Progress, bench_json, bench_text, choose_backend, subject
     from zluda_rr.runtime import bench as bench_layer
 
-    report = bench_layer(subject(layer, _cut_names(layer, cuts)), fused=_fusion(fusion), progress=Progress(quiet))
+    zluda = None if zoc is None else choose_backend(zoc)
+    what = subject(layer, _cut_names(layer, cuts))
+    report = bench_layer(what, fused=_fusion(fusion), zluda=zluda, progress=Progress(quiet))
     _print_json(bench_json(report)) if as_json else click.echo(bench_text(report))
 
 
@@ -255,3 +278,4 @@ def demo(quiet: bool) -> None:
 
 
 register_hook(main)
+register_zluda(main)
