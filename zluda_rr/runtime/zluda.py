@@ -83,10 +83,11 @@ def _run_zoc(zoc: Path, text: str, linked: Sequence[bytes]) -> tuple[bytes, byte
 
 
 def _complaint(output: str, code: int) -> str:
-    """The last line that says something: zoc prints its passes and files first, and LLVM's hints about features."""
+    """The first error, else the last line that says something: zoc prints its passes and files, LLVM its hints."""
     noise = ("Pass ", "Wrote to ", "'+", "Available options")
     lines = [line.strip() for line in output.splitlines() if line.strip() and not line.strip().startswith(noise)]
-    return lines[-1] if lines else f"exit code {code}"
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines[-1:] or [f"exit code {code}"])[0]
 
 
 def _kernel(elf: bytes, assembly: str, entry: str, zoc: Path) -> CompiledKernel:
