@@ -1,5 +1,6 @@
 """The commands, and the whole way with the real rewriter: the library asks, `zluda-rr` answers, the loader receives."""
 
+import ctypes
 import os
 import struct
 import subprocess
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 
 from zluda_rr.cli import main
 from zluda_rr.hook import library_path
+from zluda_rr.hook.bitcode import committed_bitcode
 from zluda_rr.hook.cache import Kind
 from zluda_rr.hook.options import read_settings
 from zluda_rr.hook.precompile import candidates
@@ -208,3 +210,24 @@ def test_doctor(cli: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = [line for line in printed.splitlines() if line.startswith("FIX")]
     assert len(bad) == 5, printed
     assert printed.count("-> ") == 5, "each with a remedy"
+
+
+def test_the_whole_way_of_a_patched_zluda(cli: Sandbox, enc0: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, printed = run("hook-path")
+    assert (status, printed) == (0, f"{library_path()}\n")
+    path = cli.folder / "enc0.ptx"
+    path.write_bytes(enc0)
+    assert run("precompile", "--quiet", str(path))[0] == 0
+    monkeypatch.setenv("ZLUDA_RR_MISS", "off")
+    library, size = ctypes.CDLL(printed.strip()), ctypes.c_size_t()
+    text, paths = ctypes.c_void_p(), ctypes.c_void_p()
+    image = ctypes.c_size_t(len(enc0))
+    assert library.zluda_rr_transform(enc0, image, ctypes.byref(text), ctypes.byref(size)) == 1
+    rewritten = ctypes.string_at(text.value or 0, size.value).decode()
+    assert "call.uni (zrr_result), zrr_swin_enc0," in rewritten
+    assert library.zluda_rr_bodies(text, size, ctypes.byref(paths)) == 1
+    files = ctypes.string_at(paths.value or 0).decode().splitlines()
+    assert [Path(file).read_bytes() for file in files] == [committed_bitcode("swin_enc0")]
+    assert all(Path(file).parent == cli.cache.folder for file in files)
+    for memory in (text, paths):
+        library.zluda_rr_free(memory)

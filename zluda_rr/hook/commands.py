@@ -117,6 +117,17 @@ def launch(command: tuple[str, ...]) -> None:
         raise UserError(f"{command[0]}: {error.strerror}") from error
 
 
+@click.command("hook-path")
+def hook_path() -> None:
+    """Path of the hook library, for ZLUDA_RR_HOOK of a patched ZLUDA (docs/zluda.md)."""
+    from .build import library_path
+    from .options import read_settings
+    from .session import refresh_tool
+
+    refresh_tool(read_settings())
+    click.echo(library_path())
+
+
 @click.command()
 def doctor() -> None:
     """What the hook finds on this machine, what is missing, and what to do."""
@@ -148,5 +159,5 @@ def _cache() -> Cache:
 
 def register(program: click.Group) -> None:
     """Add every command of the hook."""
-    for command in (hook_child, precompile, cache, install, uninstall, launch, doctor, log):
+    for command in (hook_child, precompile, cache, install, uninstall, launch, hook_path, doctor, log):
         program.add_command(command)
