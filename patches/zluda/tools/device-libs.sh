@@ -11,7 +11,7 @@ set -euo pipefail
 llvm=$1/bin source=$2 output=$3
 
 flags=(-x cl -Xclang -finclude-default-header -cl-std=CL2.0 -target amdgcn-amd-amdhsa -nogpulib -nogpuinc -emit-llvm -c
-    -O2 -fvisibility=hidden -fno-builtin -w -Xclang -fdenormal-fp-math=dynamic -Xclang -mcode-object-version=none
+    -O2 -fvisibility=hidden -w -Xclang -fdenormal-fp-math=dynamic -Xclang -mcode-object-version=none
     -Xclang -fexperimental-strict-floating-point)
 for feature in cube-insts lerp-inst qsad-insts sad-insts; do
     flags+=(-Xclang -target-feature -Xclang "+$feature")
