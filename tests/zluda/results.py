@@ -124,13 +124,18 @@ def table(rows: Sequence[Row]) -> str:
     for r in rows:
         start = [r.state, r.layer, r.kernel]
         if r.counts is None:
-            lines.append(_line([*start, *["–"] * (len(heads) - 4), f"does not compile or run: `{r.problem}`"]))
+            lines.append(_line([*start, *["–"] * (len(heads) - 4), f"does not compile or run: {_quoted(r.problem)}"]))
             continue
         c = r.counts
         classes = [f"{c.by_class[name]:,.0f}" for name in CLASSES]
         sizes = [str(n) for n in (c.vgprs, c.scratch_bytes, c.lds_bytes)]
         lines.append(_line([*start, f"{c.instructions_per_wave:,.0f}", *classes, *sizes, r.equal]))
     return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    """A complaint as code in a cell of the table."""
+    return f"`{text.replace('|', chr(92) + '|')}`"
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -160,7 +165,7 @@ def conversions(states: Sequence[State], progress: Progress) -> str:
             try:
                 wrong = mismatches(state.zoc) + mismatches(state.zoc, modes=True)
             except UserError as error:
-                lines.append(_line([state.name, f"does not compile: `{str(error).removeprefix(f'{state.zoc}: ')}`"]))
+                lines.append(_line([state.name, f"does not compile: {_quoted(str(error).removeprefix(f'{state.zoc}: '))}"]))
                 continue
         text = "equal" if not wrong else f"{len(wrong)} differ, first: `{wrong[0]}`"
         lines.append(_line([state.name, text]))
@@ -182,7 +187,9 @@ def main(arguments: Sequence[str]) -> None:
         for state in states
     ]
     shape = DEFAULT_SHAPE
-    shown = " ".join(shlex.quote(f"{state.name}=path/to/{state.name}/zoc") for state in states)
+    words = [word for layer in given.layer or () for word in ("--layer", layer)]
+    words += [f"{state.name}=path/to/{state.name}/zoc" for state in states]
+    shown = shlex.join(words)
     print(f"    .venv/bin/python -m tests.zluda.results {shown}\n")
     print(f"{shape.blocks} waves over {shape.ex}x{shape.ey} tokens, data: {KIND}; models {', '.join(MODELS)}.\n")
     print(f"{table(rows)}\n\n{ratios(rows)}\n\n{conversions(states, progress)}")

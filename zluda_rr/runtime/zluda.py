@@ -87,7 +87,7 @@ def _complaint(output: str, code: int) -> str:
     noise = ("Pass ", "Wrote to ", "'+", "Available options")
     lines = [line.strip() for line in output.splitlines() if line.strip() and not line.strip().startswith(noise)]
     errors = [line for line in lines if "error" in line.lower()]
-    return (errors or lines[-1:] or [f"exit code {code}"])[0]
+    return (errors or lines[-1:] or [f"exit code {code}"])[0].removeprefix("Error: ")
 
 
 def _kernel(elf: bytes, assembly: str, entry: str, zoc: Path) -> CompiledKernel:
