@@ -100,7 +100,7 @@ def row(state: State, ref: Reference, kernel: str, request: Request, progress: P
     try:
         (program,) = compile_all((request,), ref.what.contract.entry, progress, backend)
     except UserError as error:
-        return Row(state.name, layer, kernel, problem=str(error).removeprefix(f"{state.zoc}: "))
+        return Row(state.name, layer, kernel, problem=_complaint(state, error))
     device, wrong, counts = backend.device(), 0, None
     for model in MODELS:
         with progress.step(f"run {state.name}: {layer} {kernel} [{model}]"):
@@ -131,6 +131,11 @@ def table(rows: Sequence[Row]) -> str:
         sizes = [str(n) for n in (c.vgprs, c.scratch_bytes, c.lds_bytes)]
         lines.append(_line([*start, f"{c.instructions_per_wave:,.0f}", *classes, *sizes, r.equal]))
     return "\n".join(lines)
+
+
+def _complaint(state: State, error: UserError) -> str:
+    """Without the path of the compiler."""
+    return str(error).removeprefix(f"{state.zoc}: ")
 
 
 def _quoted(text: str) -> str:
@@ -165,7 +170,7 @@ def conversions(states: Sequence[State], progress: Progress) -> str:
             try:
                 wrong = mismatches(state.zoc) + mismatches(state.zoc, modes=True)
             except UserError as error:
-                lines.append(_line([state.name, f"does not compile: {_quoted(str(error).removeprefix(f'{state.zoc}: '))}"]))
+                lines.append(_line([state.name, f"does not compile: {_quoted(_complaint(state, error))}"]))
                 continue
         text = "equal" if not wrong else f"{len(wrong)} differ, first: `{wrong[0]}`"
         lines.append(_line([state.name, text]))
