@@ -27,7 +27,7 @@ class _Group(click.Group):
         except OSError as error:
             if error.errno != errno.ENOSPC or error.filename is not None:
                 raise
-            click.echo("zluda-rr: standard output: no space left; give a place that has some", err=True)
+            click.echo("zluda-rr: no space left behind standard output or in the temporary folder; make some", err=True)
             sys.exit(2)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from tests.runtime.zluda_compiler import needs_zoc, zoc
 from tests.runtime.zluda_conversions import HALVES, mismatches, module_text, packed_inputs
@@ -19,25 +18,21 @@ def test_every_half_is_in_both_positions() -> None:
         assert len(np.unique(packed >> np.uint32(shift) & np.uint32(0xFFFF))) == HALVES
 
 
-@pytest.mark.parametrize("modes", [False, True])
-def test_the_module_is_what_the_oracle_takes_for_a_conversion(modes: bool) -> None:
+def test_the_module_is_what_the_oracle_takes_for_a_conversion() -> None:
     """Where there is no compiler, at least the test's own PTX is checked."""
     memory = AddressSpace(1 << 20)
     packed = packed_inputs()[:: HALVES // 512].copy()
     source = memory.allocate("inputs", packed.nbytes, data=packed.view(np.uint8))
     target = memory.allocate("outputs", packed.nbytes)
     params = np.array([source, target], np.uint64).tobytes()
-    module = parse(module_text(modes=modes))
-    run_entry(
-        module, "conversions", grid=(2, 1, 1), block=(256, 1, 1), params=params, memory=memory, model="exact"
-    )
+    module = parse(module_text())
+    run_entry(module, "conversions", grid=(2, 1, 1), block=(256, 1, 1), params=params, memory=memory, model="exact")
     got = memory.view("outputs").view(np.uint16).reshape(-1, 2)
     for column, relu in enumerate((False, True)):
         assert (got[:, column] == encode_half_pairs(packed, relu=relu)).all()
 
 
 @needs_zoc
-@pytest.mark.parametrize("modes", [False, True])
-def test_all_halves(modes: bool) -> None:
-    found = mismatches(zoc(), modes=modes)
+def test_all_halves() -> None:
+    found = mismatches(zoc())
     assert not found, f"{len(found)} differ, first: {found[0]}"

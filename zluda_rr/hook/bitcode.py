@@ -67,9 +67,13 @@ def bitcode_folder() -> Path:
 
 
 def load_manifest() -> dict[str, Record]:
-    """What is recorded of every file, by the stem of its source."""
-    found = json.loads((bitcode_folder() / "manifest.json").read_text())
-    return {stem: Record(**{**fields, "symbols": tuple(fields["symbols"])}) for stem, fields in found.items()}
+    """What is recorded of every file, by the stem of its source. UserError when it cannot be read."""
+    path = bitcode_folder() / "manifest.json"
+    try:
+        found = json.loads(path.read_text())
+        return {stem: Record(**{**fields, "symbols": tuple(fields["symbols"])}) for stem, fields in found.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(f"{path}: {error}; install zluda-rr again") from error
 
 
 def committed_bitcode(stem: str) -> bytes:
@@ -113,9 +117,13 @@ def unpack_bodies(cache: Cache) -> None:
     """Every file of bitcode in the cache folder, where the library finds it. UserError when it cannot be written."""
     for stem in load_manifest():
         data = committed_bitcode(stem)
-        path = cache.folder / f"{content_name(data)}.bc"
-        if not path.is_file() or path.read_bytes() != data:
-            cache.write(path.name, data)
+        name = f"{content_name(data)}.bc"
+        try:
+            there = (cache.folder / name).read_bytes() == data
+        except OSError:
+            there = False
+        if not there:
+            cache.write(name, data)
 
 
 def write_bitcode(text: str, folder: Path) -> tuple[Path, ...]:

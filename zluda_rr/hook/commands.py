@@ -35,11 +35,11 @@ def precompile(paths: tuple[Path, ...], quiet: bool) -> None:
     """Rewrite the modules in PATHS (files or folders) ahead of the game."""
     from .options import read_settings
     from .precompile import candidates, fill
-    from .session import refresh_tool
+    from .session import refresh_bodies
     from .tool import current_tool
 
     settings = read_settings()
-    cache = refresh_tool(settings)
+    cache = refresh_bodies(settings)
     tool = current_tool(settings["tool"])
     results = []
     with click.progressbar(candidates(paths), label="precompile", file=sys.stderr, hidden=quiet) as bar:
@@ -122,9 +122,9 @@ def hook_path() -> None:
     """Path of the hook library, for ZLUDA_RR_HOOK of a patched ZLUDA (docs/zluda.md)."""
     from .build import library_path
     from .options import read_settings
-    from .session import refresh_tool
+    from .session import refresh_bodies
 
-    refresh_tool(read_settings())
+    refresh_bodies(read_settings())
     click.echo(library_path())
 
 

@@ -30,10 +30,16 @@ def launch_environment(environ: Mapping[str, str], library: Path) -> dict[str, s
 
 
 def refresh_tool(settings: Settings) -> Cache:
-    """The cache with this installation's record and bodies in it. UserError where the folder cannot be used."""
+    """The cache with this installation's record in it. UserError where the folder cannot be used."""
     cache = Cache(hook_folder(settings))
     cache.prepare()
     cache.write_tool(current_tool(settings["tool"]))
+    return cache
+
+
+def refresh_bodies(settings: Settings) -> Cache:
+    """The same, with the bodies that a patched ZLUDA links."""
+    cache = refresh_tool(settings)
     unpack_bodies(cache)
     return cache
 
@@ -74,7 +80,7 @@ def _library() -> Finding:
 
 def _cache(settings: Settings) -> Finding:
     try:
-        cache = refresh_tool(settings)
+        cache = refresh_bodies(settings)
     except UserError as error:
         return Finding("cache", False, str(error), "set ZLUDA_RR_CACHE_DIR to a folder of your own")
     return Finding("cache", True, f"{cache.folder}, {len(cache.entries())} modules")

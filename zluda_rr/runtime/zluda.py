@@ -75,7 +75,10 @@ def _run_zoc(zoc: Path, text: str, linked: Sequence[bytes]) -> tuple[bytes, byte
             path.write_bytes(data)
             options += ["--link-bitcode", str(path)]
         command = [str(zoc), "--arch", TARGET_CPU, "--output-dir", folder, *options, str(source)]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        except OSError as error:
+            raise UserError(f"{zoc}: {error.strerror}; give ZLUDA's offline compiler, zoc") from error
         output = work / "module.elf"
         if done.returncode or not output.is_file():
             raise UserError(f"{zoc}: {_complaint(done.stdout + done.stderr, done.returncode)}")
