@@ -132,6 +132,32 @@ def test_only_plain_files_are_replaced() -> None:
     assert not Path("/dev/null").is_file()
 
 
+def test_a_module_is_not_written_without_its_bitcode(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = run("rewrite", ENC0, "-o", str(tmp_path / "out.ptx"), "--bitcode", str(tmp_path / "file"))
+    assert result.exit_code == 2
+    assert "name a writable folder" in result.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("", "Exec format error"),
+        ("#!/bin/sh\n", "wrote no module.elf"),
+        ("#!/bin/sh\necho Error: refused >&2; exit 1\n", "zoc: refused"),
+    ],
+)
+def test_what_is_no_zluda_compiler_is_one_line(script: str, message: str, tmp_path: Path) -> None:
+    zoc = tmp_path / "zoc"
+    zoc.write_text(script or "no program")
+    zoc.chmod(0o755)
+    result = run("verify", "--quiet", "--zoc", str(zoc))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
 def test_a_refused_cut_writes_nothing(tmp_path: Path) -> None:
     source, output = tmp_path / "in.ptx", tmp_path / "out.ptx"
     source.write_text(read_ptx(Path(ENC0)).replace(", 21696;", ", 21712;"))

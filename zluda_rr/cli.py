@@ -155,15 +155,15 @@ def rewrite(
 
     Refuses unless every obligation holds.
     """
-    from zluda_rr.hook import finishing, write_bitcode
+    from zluda_rr.hook import finishing, storing_bitcode
     from zluda_rr.runtime import rewrite_file
 
     if bitcode is not None and target != "zluda":
         raise UserError(f"--bitcode is for --target zluda; with --target {target} the bodies are in the module")
     finish = finishing(target == "nvptx", no_contraction)
-    result = rewrite_file(file, output, layer, _cut_names(layer, cuts), chosen, finish, body, fusion=_fusion(fusion))
     if bitcode is not None:
-        write_bitcode(output.read_text(), bitcode)
+        finish = storing_bitcode(finish, bitcode)
+    result = rewrite_file(file, output, layer, _cut_names(layer, cuts), chosen, finish, body, fusion=_fusion(fusion))
     _print_json(result.json()) if as_json else click.echo(result.text(), nl=False)
 
 

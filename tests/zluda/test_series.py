@@ -166,6 +166,14 @@ def test_nothing_is_left_in_the_repository(fake: Fake) -> None:
     assert state() == before
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("other.rs")])
+def test_a_file_that_is_no_regular_one(fake: Fake, make: Callable[[Path], None]) -> None:
+    (fake.source / "a.rs").unlink()
+    make(fake.source / "a.rs")
+    with pytest.raises(UserError, match=r"a\.rs: no regular file"):
+        apply_series(fake.source, fake.series)
+
+
 def test_a_series_that_does_not_fit_its_base(fake: Fake) -> None:
     path = fake.series.patches[1].path
     path.write_text(path.read_text().replace("-three", "-tree"))
@@ -182,7 +190,7 @@ def test_what_is_no_checkout_of_zluda(fake: Fake, tmp_path: Path) -> None:
         apply_series(other, fake.series)
     git(other, "init", "-q")
     base = fake.series.base
-    with pytest.raises(UserError, match=f"has no commit {base[:8]}; git fetch origin {base} &&"):
+    with pytest.raises(UserError, match=f"has no commit {base[:8]}: if this is ZLUDA, git fetch origin {base}"):
         apply_series(other, fake.series)
     with pytest.raises(UserError, match="no such folder"):
         apply_series(tmp_path / "none", fake.series)

@@ -1,6 +1,6 @@
 """The loader hook: a C library that swaps modules as they are loaded, its cache, its rewriter and its installation."""
 
-from .bitcode import write_bitcode
+from .bitcode import storing_bitcode
 from .build import Library, build, library_path
 from .commands import register
 from .nvptx import finishing, insert_bodies, without_contraction
@@ -12,6 +12,6 @@ __all__ = [
     "insert_bodies",
     "library_path",
     "register",
+    "storing_bitcode",
     "without_contraction",
-    "write_bitcode",
 ]

@@ -15,7 +15,7 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -134,8 +134,19 @@ def write_bitcode(text: str, folder: Path) -> tuple[Path, ...]:
         for path, data in contents.items():
             path.write_bytes(data)
     except OSError as error:
-        raise UserError(f"{folder}: {error.strerror}") from error
+        raise UserError(f"{folder}: {error.strerror}; name a writable folder") from error
     return tuple(contents)
+
+
+def storing_bitcode(finish: Callable[[str], str], folder: Path) -> Callable[[str], str]:
+    """`finish`, and then `write_bitcode`, so that a module is written only when its bitcode is."""
+
+    def finish_and_store(text: str) -> str:
+        finished = finish(text)
+        write_bitcode(finished, folder)
+        return finished
+
+    return finish_and_store
 
 
 def inputs(source: Path) -> tuple[Path, ...]:

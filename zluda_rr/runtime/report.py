@@ -1,5 +1,6 @@
 """Text and JSON of verification and benchmark reports (keys are stable, docs/json.md)."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +14,7 @@ _CLASSES = ("valu", "transcendental", "wmma", "salu", "lds", "global", "scratch"
 def verify_text(report: VerifyReport) -> str:
     """Four or five lines; the last says `byte-identical: yes` or what differs first."""
     lines = [
-        f"layer {report.layer}, cuts {', '.join(report.cuts)}",
+        f"layer {report.layer}, cuts {', '.join(report.cuts) or 'none'}",
         f"data {', '.join(report.kinds)}; models {', '.join(report.models)}",
         f"{report.launches} launches of {report.blocks_per_launch} blocks, {report.bytes_compared} bytes compared",
     ]
@@ -47,10 +48,11 @@ def bench_text(report: BenchReport) -> str:
     rows = [("", *names)]
     columns = [report.variants[name] for name in names]
     rows.append(("instructions per wave", *(f"{c.instructions_per_wave:,.0f}" for c in columns)))
-    rows.append(("  of them in the cut", *(f"{c.body_instructions_per_wave:,.0f}" for c in columns)))
+    marked = [c.body_instructions_per_wave > 0 for c in columns]  # ZLUDA's code has no markers around the cut
+    rows.append(("  of them in the cut", *_where(marked, (c.body_instructions_per_wave for c in columns))))
     rows += [(f"  {name}", *(f"{c.by_class[name]:,.0f}" for c in columns)) for name in _CLASSES]
     rows.append(("in the cut, by class", *("" for _ in columns)))
-    rows += [(f"  {name}", *(f"{c.body_by_class[name]:,.0f}" for c in columns)) for name in _CLASSES]
+    rows += [(f"  {name}", *_where(marked, (c.body_by_class[name] for c in columns))) for name in _CLASSES]
     rows.append(("  ds_bpermute_b32", *(f"{c.ds_bpermute:,.0f}" for c in columns)))
     rows += [_row(label, columns, key) for label, key in _RESOURCES]
     rows.append(("estimated ms (estimate)", *(f"{c.estimated_ms:.2f}" for c in columns)))
@@ -65,6 +67,11 @@ def bench_text(report: BenchReport) -> str:
         f"Estimated: issue-cost model for {REFERENCE_WAVES:,} waves on an RX 9070 XT; nothing was timed on a card.\n"
         f"{_measured(report)}"
     )
+
+
+def _where(known: Sequence[bool], values: Iterable[float]) -> list[str]:
+    """Counts, with a dash for what was not measured."""
+    return [f"{value:,.0f}" if there else "-" for there, value in zip(known, values, strict=True)]
 
 
 def _ratios(report: BenchReport) -> str:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from zluda_rr.emulate.gfx12 import load_code_object
+from zluda_rr.emulate.gfx12 import CodeObjectError, load_code_object
 from zluda_rr.errors import UserError
 from zluda_rr.lower import CompiledKernel
 from zluda_rr.resources import resource_dir
@@ -80,7 +80,9 @@ def _run_zoc(zoc: Path, text: str, linked: Sequence[bytes]) -> tuple[bytes, byte
         except OSError as error:
             raise UserError(f"{zoc}: {error.strerror}; give ZLUDA's offline compiler, zoc") from error
         output = work / "module.elf"
-        if done.returncode or not output.is_file():
+        if not done.returncode and not output.is_file():
+            raise UserError(f"{zoc}: wrote no {output.name}; give ZLUDA's offline compiler, zoc")
+        if done.returncode:
             raise UserError(f"{zoc}: {_complaint(done.stdout + done.stderr, done.returncode)}")
         return output.read_bytes(), (work / "module.asm").read_bytes()
 
@@ -94,7 +96,10 @@ def _complaint(output: str, code: int) -> str:
 
 
 def _kernel(elf: bytes, assembly: str, entry: str, zoc: Path) -> CompiledKernel:
-    code = load_code_object(elf)
+    try:
+        code = load_code_object(elf)
+    except CodeObjectError as error:
+        raise UserError(f"{zoc}: what it wrote is no code object: {error}") from error
     if entry not in code.kernels:
         raise UserError(f"{zoc}: compiled without the kernel {entry}; there are: {', '.join(code.kernels) or 'none'}")
     kernel = code.kernels[entry]

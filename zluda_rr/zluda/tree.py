@@ -48,7 +48,8 @@ class Checkout:
                 if all(found.get(path) == self.contents[number].get(path) for path in paths):
                     return number
         short = self.series.base[:8]
-        raise UserError(f"{self.source}: {self._foreign(found, paths)}; commit {short} has other contents")
+        raise UserError(f"{self.source}: {self._foreign(found, paths)}; commit {short} has other contents: move the "
+                        "files away, or git checkout them")  # fmt: skip
 
     def _untouched(self, count: int) -> set[str]:
         """Files that only patches behind the first `count` touch."""
@@ -57,6 +58,9 @@ class Checkout:
 
     def _hashes(self, paths: list[str]) -> dict[str, str]:
         present = [path for path in paths if os.path.lexists(self.source / path)]
+        odd = [path for path in present if (self.source / path).is_symlink() or not (self.source / path).is_file()]
+        if odd:
+            raise UserError(f"{self.source / odd[0]}: no regular file, as ZLUDA has it; move it away")
         listed = "\n".join(present) + "\n" if present else ""
         hashes = _git(self.source, "hash-object", "--stdin-paths", env=self.env, stdin=listed).split()
         return dict(zip(present, hashes, strict=True))
@@ -90,7 +94,7 @@ def opened(source: Path, series: Series) -> Iterator[Checkout]:
         raise UserError(f"{source}: not the root of a git checkout of ZLUDA")
     if _run(source, "cat-file", "-e", f"{series.base}^{{commit}}", env=env).returncode:
         short = series.base[:8]
-        raise UserError(f"{source}: has no commit {short}; git fetch origin {series.base} && git checkout {short}")
+        raise UserError(f"{source}: has no commit {short}: if this is ZLUDA, git fetch origin {series.base}")
     objects = _git(source, "rev-parse", "--path-format=absolute", "--git-path", "objects", env=env).strip()
     with tempfile.TemporaryDirectory() as work:
         env |= {

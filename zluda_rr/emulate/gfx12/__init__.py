@@ -1,7 +1,7 @@
 """Emulator of gfx1201 machine code: decodes linked code objects and executes their kernels, wave32."""
 
 from zluda_rr.emulate.gfx12.decode import decode_program
-from zluda_rr.emulate.gfx12.elf import CodeObject, Kernel, load_code_object
+from zluda_rr.emulate.gfx12.elf import CodeObject, CodeObjectError, Kernel, load_code_object
 from zluda_rr.emulate.gfx12.image_resource import PITCH_ALIGNMENT, ImageFormat, image_object
 from zluda_rr.emulate.gfx12.inst import Inst
 from zluda_rr.emulate.gfx12.launch import Emulator, run_kernel
@@ -12,6 +12,7 @@ __all__ = [
     "CLASSES",
     "PITCH_ALIGNMENT",
     "CodeObject",
+    "CodeObjectError",
     "EmulationError",
     "Emulator",
     "ImageFormat",
