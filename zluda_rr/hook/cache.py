@@ -43,7 +43,7 @@ class Entry:
 
     def pack(self, image: bytes) -> bytes:
         """The file of this entry for the module `image`."""
-        note = self.note.encode()[:_NOTE_BYTES]
+        note = self.note.encode(errors="replace")[:_NOTE_BYTES]  # a path in it may not be UTF-8
         payload = self.text.encode() + b"\0" if self.kind is Kind.REPLACED else b""
         hashes = murmur128(image), murmur128(payload + note)
         head = _HEADER.pack(_MAGIC, _FORMAT, self.kind, hashes[0], len(image), len(note), 0, len(payload), hashes[1], 0)
