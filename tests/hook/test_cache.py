@@ -50,7 +50,10 @@ def test_both_sides_hash_alike(native_hash: ctypes.CDLL, data: bytes) -> None:
     assert native.low.to_bytes(8, "little") + native.high.to_bytes(8, "little") == murmur128(data)
 
 
-@given(note=st.text(max_size=100), text=st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=100))
+@given(
+    note=st.text(max_size=100),
+    text=st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=100),
+)
 def test_entries_survive_and_every_flipped_bit_is_noticed(note: str, text: str) -> None:
     entry = Entry(Kind.REPLACED, note, text)
     data = entry.pack(TEXT)
