@@ -17,7 +17,7 @@ from zluda_rr.emulate.gfx12 import transfer
 from zluda_rr.emulate.gfx12.bind import Binder
 from zluda_rr.emulate.gfx12.image_forms import IMAGE_DIMENSIONS
 from zluda_rr.emulate.gfx12.image_resource import TEXEL_BYTES, ImageFormat, Images, check_samplers, read_images
-from zluda_rr.emulate.gfx12.inst import Encoding, Operand
+from zluda_rr.emulate.gfx12.inst import Operand
 from zluda_rr.emulate.gfx12.machine import LANES, UNSET, EmulationError
 from zluda_rr.emulate.gfx12.ports import GlobalPort
 from zluda_rr.emulate.gfx12.table import Build
@@ -111,8 +111,6 @@ def _channels(mask: int) -> list[int]:
 def _read(place: Callable[[Binder], Place]) -> Build:
     def build(b: Binder) -> None:
         _refuse(b)
-        if b.inst.encoding is Encoding.VIMAGE and b.inst.mods["unorm"]:
-            raise EmulationError("image load with unorm")
         where, port = place(b), GlobalPort(b.machine)
         channels, packed = _channels(b.inst.mods["dmask"]), bool(b.inst.mods["d16"])
         targets = transfer.rows(b, b.inst.dst[0], b.inst.dst[0].width)
