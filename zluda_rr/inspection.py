@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from zluda_rr.contract import load_contracts
 from zluda_rr.image import Contents, PtxImage, contents, listing_json, listing_text, read_single, write_atomically
 from zluda_rr.ptx import PtxError
 from zluda_rr.rewrite import (
@@ -12,7 +13,6 @@ from zluda_rr.rewrite import (
     examine_module,
     inspect_json,
     inspect_text,
-    load_contracts,
     report_page,
 )
 

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from zluda_rr.cli import main
+from zluda_rr.contract import AnyCutRule, BodyChoice, LayerCutRule, load_contracts
 from zluda_rr.errors import UserError
 from zluda_rr.hook import bitcode, library_path
 from zluda_rr.hook.bitcode import (
@@ -29,7 +30,6 @@ from zluda_rr.hook.bitcode import (
 )
 from zluda_rr.image import read_ptx, shipped_module
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import AnyCutRule, BodyChoice, LayerCutRule, load_contracts
 from zluda_rr.toolchain import llvm_binding
 
 from .sandbox import Sandbox

@@ -5,18 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.rewrite.variants import shuffle
+from zluda_rr.contract import LayerContract, load_contract
 from zluda_rr.image import read_ptx
 from zluda_rr.ptx import Module, parse
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import (
-    CutPlan,
-    LayerContract,
-    LayerMatch,
-    RewriteResult,
-    load_contract,
-    match_entry,
-    rewrite_module,
-)
+from zluda_rr.rewrite import CutPlan, LayerMatch, RewriteResult, match_entry, rewrite_module
 
 Captured = Callable[[tuple[str, ...]], RewriteResult]
 Others = Callable[[str], RewriteResult]

@@ -6,8 +6,9 @@ import pytest
 
 from tests.rewrite.conftest import Others
 from tests.rewrite.variants import rename_registers, shuffle
+from zluda_rr.contract import LayerContract
 from zluda_rr.ptx import Module, edit_function, linearise, print_module
-from zluda_rr.rewrite import LayerContract, RewriteResult, rewrite_module
+from zluda_rr.rewrite import RewriteResult, rewrite_module
 
 OTHER_BUILDS = ("enc0-nvcc13.5", "enc0-nvrtc12.9", "enc0-reordered", "enc0-parambase")
 

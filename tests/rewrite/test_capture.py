@@ -7,10 +7,11 @@ import numpy as np
 
 from tests.emulate.ptx.harness import HEADER
 from tests.rewrite.conftest import Captured
+from zluda_rr.contract import LayerContract
 from zluda_rr.emulate.memory import AddressSpace
 from zluda_rr.emulate.ptx import run_entry
 from zluda_rr.ptx import Module, parse, print_module
-from zluda_rr.rewrite import LayerContract, LayerMatch, instrument_phases
+from zluda_rr.rewrite import LayerMatch, instrument_phases
 from zluda_rr.rewrite.capture import _PROLOGUE
 from zluda_rr.rewrite.plan import fragment_register
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from zluda_rr.contract import ContractError, LayerContract, load_contract, load_contracts, read_contract
+from zluda_rr.contract.expressions import evaluate
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import ContractError, LayerContract, load_contract, load_contracts, read_contract
-from zluda_rr.rewrite.expressions import evaluate
 
 
 def test_launch_of_the_reference_size(contract: LayerContract) -> None:

@@ -5,9 +5,10 @@ Every module here is accepted by ptxas or nearly so; each was once rewritten int
 
 import pytest
 
+from zluda_rr.contract import LayerContract
 from zluda_rr.errors import UserError
 from zluda_rr.ptx import Module, add_module_item, edit_function, linearise
-from zluda_rr.rewrite import CutPlan, LayerContract, rewrite_module
+from zluda_rr.rewrite import CutPlan, rewrite_module
 
 
 def reason(module: Module, contract: LayerContract, cut: str = "phase8") -> str:

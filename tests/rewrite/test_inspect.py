@@ -4,9 +4,9 @@ import time
 
 import pytest
 
+from zluda_rr.contract import LayerContract
 from zluda_rr.ptx import PtxError, parse, print_module
 from zluda_rr.rewrite import inspect_json, inspect_text, rewrite_module
-from zluda_rr.rewrite.contract import LayerContract
 from zluda_rr.rewrite.plan import OBLIGATIONS
 
 

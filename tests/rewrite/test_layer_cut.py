@@ -11,9 +11,10 @@ import pytest
 
 from tests.rewrite.conftest import corpus
 from tests.rewrite.variants import rename_registers, shuffle
+from zluda_rr.contract import LayerContract, LayerCutRule
 from zluda_rr.image import read_ptx
 from zluda_rr.ptx import Module, edit_function, parse, print_module
-from zluda_rr.rewrite import LayerContract, LayerCutRule, LayerMatch, LayerPlan, RewriteResult, rewrite_module
+from zluda_rr.rewrite import LayerMatch, LayerPlan, RewriteResult, rewrite_module
 from zluda_rr.toolchain import ptxas
 
 BUILDS = ("enc0", "enc0-nvcc13.5", "enc0-nvrtc12.9", "enc0-reordered", "enc0-parambase")

@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 
 from zluda_rr.analysis import Shared, Weights
-from zluda_rr.rewrite import LayerContract, LayerMatch
+from zluda_rr.contract import LayerContract
+from zluda_rr.rewrite import LayerMatch
 from zluda_rr.rewrite.report import weight_spans
 
 # index: mma, (M, N, K), A, B, C

@@ -6,9 +6,10 @@ import pytest
 
 from tests.rewrite.conftest import corpus
 from zluda_rr.analysis import InputNorm, InputResidual
+from zluda_rr.contract import LayerContract, load_contract
 from zluda_rr.image import read_ptx
 from zluda_rr.ptx import parse
-from zluda_rr.rewrite import LayerContract, inspect_json, load_contract, match_entry
+from zluda_rr.rewrite import inspect_json, match_entry
 
 # Seed 001 section 2.1: mma, k steps, M, N, K.
 _PROJECTION, _SCORES, _VALUES = (24, 1, 96, 32, 32), (48, 1, 64, 96, 32), (48, 3, 64, 32, 96)

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from tests.rewrite.conftest import corpus
 from tests.rewrite.reports import report, text
 from zluda_rr.cli import main
-from zluda_rr.rewrite import EntryReport, examine_module, load_contract, report_page
+from zluda_rr.contract import load_contract
+from zluda_rr.rewrite import EntryReport, examine_module, report_page
 from zluda_rr.rewrite.page_figures import image_spans
 
 VOID = {"meta", "br"}

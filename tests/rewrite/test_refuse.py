@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from zluda_rr.contract import LayerContract
 from zluda_rr.errors import UserError
 from zluda_rr.ptx import Module, edit_function, parse, print_module
-from zluda_rr.rewrite import CutPlan, LayerContract, LayerMatch, RewriteResult, rewrite_module
+from zluda_rr.rewrite import CutPlan, LayerMatch, RewriteResult, rewrite_module
 from zluda_rr.rewrite.plan import fragment_register
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.rewrite.conftest import Captured, Others
+from zluda_rr.contract import LayerContract
 from zluda_rr.ptx import Module, linearise, print_module
-from zluda_rr.rewrite import CutPlan, LayerContract, LayerMatch, RewriteResult, rewrite_module
+from zluda_rr.rewrite import CutPlan, LayerMatch, RewriteResult, rewrite_module
 from zluda_rr.rewrite.plan import fragment_register
 from zluda_rr.toolchain import ptxas
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from zluda_rr.contract import load_contract
 from zluda_rr.errors import UserError
-from zluda_rr.rewrite import load_contract
 from zluda_rr.runtime.weights import WorkloadKind
 from zluda_rr.runtime.workload import DESCRIPTOR, POISON, Shape, build_launch
 

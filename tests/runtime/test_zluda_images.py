@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tests.runtime.zluda_compiler import needs_zoc, zoc
+from zluda_rr.contract import load_contract
 from zluda_rr.emulate.gfx12.image_resource import check_samplers, read_images
 from zluda_rr.emulate.memory import AddressSpace
 from zluda_rr.errors import UserError
 from zluda_rr.ptx import parse
-from zluda_rr.rewrite import load_contract
 from zluda_rr.runtime import Launch, Program, Shape, Surface, ZludaDevice, build_launch, compile_with_zoc, zoc_path
 from zluda_rr.runtime.images import image_objects
 

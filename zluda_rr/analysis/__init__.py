@@ -2,7 +2,7 @@
 memory.
 """
 
-from .canonical import Canonical
+from .canonical import Canonical, shuffle_sources
 from .epilogues import Epilogue, Operation, find_epilogues
 from .lanes import Atom, Form, describe
 from .mix import instruction_mix
@@ -10,6 +10,7 @@ from .operands import Cell, Operands, Row
 from .origins import Leaf, Origins, Summary
 from .phases import Mma, Phase, build_phase, collect_mma, group_adjacent
 from .shared import SharedArrayUse, Touch
+from .solver import Solver
 from .sources import (
     Bias,
     Columns,
@@ -23,7 +24,7 @@ from .sources import (
     Weights,
     Zero,
 )
-from .terms import Term, Terms
+from .terms import Term, Terms, lanes_text
 from .values import Access, Extent, Value, Values, element_bytes, element_count, read_extent, space_of
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "Row",
     "Shared",
     "SharedArrayUse",
+    "Solver",
     "Source",
     "Summary",
     "Term",
@@ -67,6 +69,8 @@ __all__ = [
     "find_epilogues",
     "group_adjacent",
     "instruction_mix",
+    "lanes_text",
     "read_extent",
+    "shuffle_sources",
     "space_of",
 ]

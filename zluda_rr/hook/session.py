@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zluda_rr.contract import load_contracts
 from zluda_rr.errors import UserError
-from zluda_rr.rewrite import load_contracts
 
 from .bitcode import unpack_bodies
 from .build import library_path

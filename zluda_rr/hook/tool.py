@@ -10,8 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from zluda_rr.contract import load_contracts
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import load_contracts
 
 from .murmur import hash_hex, murmur128
 

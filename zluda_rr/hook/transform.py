@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zluda_rr.contract import LayerContract, load_contracts
 from zluda_rr.errors import UserError
 from zluda_rr.image import PtxImage, modules_in
 from zluda_rr.ptx import Module, parse, print_module
-from zluda_rr.rewrite import LayerContract, examine_cut, fuse_module, load_contracts, match_entry, rewrite_module
+from zluda_rr.rewrite import examine_cut, fuse_module, match_entry, rewrite_module
 
 from .bitcode import name_bodies
 from .cache import Entry, Kind

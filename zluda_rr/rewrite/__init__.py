@@ -1,29 +1,9 @@
 """Rules, matching, proof obligations and the splicing of cuts."""
 
 from .capture import CapturedPhase, CaptureLayout
-from .contract import (
-    AnyCutRule,
-    Argument,
-    BodyChoice,
-    Buffer,
-    ContractError,
-    CutRule,
-    Launch,
-    LayerContract,
-    LayerCutRule,
-    PhaseRow,
-    ResultImage,
-    SharedArray,
-    StoreForm,
-    Surface,
-    TokenImage,
-    WeightRegion,
-)
-from .contract_reader import load_contract, load_contracts, read_contract
 from .difference import Difference, compare_modules, difference_json, difference_text
 from .driver import RewriteResult, examine_cut, instrument_phases, match_entry, rewrite_module
 from .entry_report import EntryReport, ModuleReport, examine_module
-from .forms import canonical_terms, listing, phase_forms, store_form
 from .fusion import HELPERS, FusionResult, calls_helpers, fuse_module, fusion_rules, fusion_wanted
 from .fusion_report import FusionReport
 from .fusion_report import report as report_fusion
@@ -37,42 +17,25 @@ from .report import CutReport
 __all__ = [
     "HELPERS",
     "OBLIGATIONS",
-    "AnyCutRule",
-    "Argument",
-    "BodyChoice",
-    "Buffer",
     "Call",
     "CaptureLayout",
     "CapturedPhase",
-    "ContractError",
     "CutPlan",
     "CutReport",
-    "CutRule",
     "Difference",
     "EntryReport",
     "FusionReport",
     "FusionResult",
     "Kernel",
-    "Launch",
-    "LayerContract",
-    "LayerCutRule",
     "LayerMatch",
     "LayerPlan",
     "ModuleReport",
     "Obligation",
     "Output",
-    "PhaseRow",
-    "ResultImage",
     "RewriteResult",
     "RowMatch",
-    "SharedArray",
-    "StoreForm",
-    "Surface",
-    "TokenImage",
-    "WeightRegion",
     "analyse",
     "calls_helpers",
-    "canonical_terms",
     "compare_modules",
     "difference_json",
     "difference_text",
@@ -84,17 +47,11 @@ __all__ = [
     "inspect_json",
     "inspect_text",
     "instrument_phases",
-    "listing",
-    "load_contract",
-    "load_contracts",
     "match_entry",
     "match_layer",
     "module_json",
     "module_text",
-    "phase_forms",
-    "read_contract",
     "report_fusion",
     "report_page",
     "rewrite_module",
-    "store_form",
 ]

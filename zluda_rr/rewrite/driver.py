@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from zluda_rr.contract import AnyCutRule, LayerContract, LayerCutRule
 from zluda_rr.errors import UserError
 from zluda_rr.ptx import Function, Module, no_collection
 
 from . import obligations as prove
 from .capture import CaptureLayout, add_capture_parameter, capture_edits, capture_layout
-from .contract import AnyCutRule, LayerContract, LayerCutRule
 from .hygiene import refuse_own_names, refuse_shadowed_calls
 from .layer_cut import LayerPlan, examine_layer
 from .match import LayerMatch, analyse, match_layer

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zluda_rr.analysis import Epilogue, Operands, Row, find_epilogues, group_adjacent, instruction_mix
+from zluda_rr.contract import LayerContract, load_contracts
 from zluda_rr.ptx import Function, Module, no_collection, parse
 
-from .contract import LayerContract
-from .contract_reader import load_contracts
 from .driver import examine_cut
 from .match import Kernel, LayerMatch, analyse, match_layer
 from .report import CutReport

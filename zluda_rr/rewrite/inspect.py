@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zluda_rr.contract import LayerContract
 from zluda_rr.ptx import no_collection
 
-from .contract import LayerContract
 from .entry_report import EntryReport, ModuleReport, examine_module
 from .epilogue_report import epilogue_json, epilogue_lines
 from .fusion import FusionResult, fuse_module

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
+from zluda_rr.contract import Argument, LayerContract, LayerCutRule
+
 from . import layer_obligations as prove
-from .contract import Argument, LayerContract, LayerCutRule
-from .forms import canonical_terms
 from .layer_region import LayerRegion, find_layer_region
 from .match import Kernel, LayerMatch
+from .obligations import phases_equal
 from .plan import Obligation, scope_of
 
 _CAPTURE = "%zrr_capture_at"
@@ -60,8 +61,8 @@ def examine_layer(match: LayerMatch, rule: LayerCutRule) -> tuple[LayerPlan | No
     region = find_layer_region(match, rule) if match.equal else None
     if region is None:
         unknown = tuple(Obligation(n, None, "not examined: the phases were not recovered") for n in range(1, 7))
-        return None, (*unknown, prove.layer_phases(match, None))
-    kernel, canonical = match.kernel, canonical_terms(match)
+        return None, (*unknown, phases_equal(match))
+    kernel = match.kernel
     variable = match.arrays.get(rule.lend_array)
     entry = prove.layer_entry(kernel, region)
     results = (
@@ -69,9 +70,9 @@ def examine_layer(match: LayerMatch, rule: LayerCutRule) -> tuple[LayerPlan | No
         prove.layer_outputs(kernel, region),
         prove.layer_inputs(kernel, region),
         prove.layer_loads(kernel, region, match),
-        prove.layer_stores(kernel, region, match, canonical),
+        prove.layer_stores(kernel, region, match),
         prove.layer_scratch(kernel, region, variable),
-        prove.layer_phases(match, canonical),
+        phases_equal(match),
     )
     if variable is None or not all(result.holds for result in results):
         return None, results

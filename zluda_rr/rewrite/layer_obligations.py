@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from zluda_rr.analysis import Access, Canonical, SharedArrayUse
+from zluda_rr.analysis import Access, SharedArrayUse
 from zluda_rr.ptx import ControlFlow
 
-from .forms import GuardedStore, form_differences, path_guard, store_form
+from .facts import Prover
 from .hygiene import looping_definition
 from .layer_region import LayerRegion
 from .match import Kernel, LayerMatch
-from .obligations import EFFECTS, IMAGE_LOADS, phases_equal, spans
+from .obligations import EFFECTS, IMAGE_LOADS, spans
 from .plan import Obligation, is_pure
+from .stores import StoreDifference, compare_stores, stored_halves
 
+_JOINS = ("mov", "prmt", "selp")
 _ORDERING = frozenset(("bar", "barrier", "membar", "fence"))
 
 
@@ -27,7 +29,11 @@ def layer_entry(kernel: Kernel, region: LayerRegion) -> Obligation:
     problem = _stray_edge(flow, entry, end)
     if problem is not None:
         return problem
-    guarded = [n for n in region.replaced if kernel.body[n].guard is not None and kernel.body[n].opcode != "bra"]
+    guarded = [
+        n
+        for n in region.replaced
+        if kernel.body[n].guard is not None and kernel.body[n].opcode != "bra" and n not in region.stores
+    ]
     if guarded:
         return Obligation(1, False, f"{spans(guarded)} executes under a predicate", tuple(guarded))
     inner = end - entry + 1
@@ -181,7 +187,7 @@ def load_name(access: Access, match: LayerMatch) -> str | None:
     return None
 
 
-def layer_stores(kernel: Kernel, region: LayerRegion, match: LayerMatch, canonical: Canonical) -> Obligation:
+def layer_stores(kernel: Kernel, region: LayerRegion, match: LayerMatch) -> Obligation:
     """5: every effect is a store that the body performs: same guard, address and value, and as many of them."""
     named = set(region.stores)
     for number in range(region.first, region.last + 1):
@@ -190,47 +196,22 @@ def layer_stores(kernel: Kernel, region: LayerRegion, match: LayerMatch, canonic
             return Obligation(5, False, f"s{number} ({statement.opcode}) has effects that are not known", (number,))
         if (statement.opcode in EFFECTS or statement.opcode in _ORDERING) and number not in named:
             return Obligation(5, False, f"s{number} ({statement.opcode}) writes what the cut does not name", (number,))
-    found, problem = guarded_stores(kernel, region, match, canonical)
-    if problem is not None:
-        return problem
-    parts = []
-    for wanted in region.rule.stores:
-        own = [store for store in found if store.buffer == wanted.buffer]
-        numbers = tuple(store.statement for store in own)
-        if len(own) != wanted.count:
-            detail = f"{len(own)} stores to {wanted.buffer}, the contract has {wanted.count}"
-            return Obligation(5, False, detail, numbers)
-        form = store_form(own)
-        if form != wanted.form:
-            detail = f"{spans(numbers)} store to {wanted.buffer} under another guard, address or value (form {form})"
-            return Obligation(5, False, detail, numbers)
-        parts.append(f"{len(own)} guarded stores to {wanted.buffer} as stated")
-    return Obligation(5, True, ", ".join(parts) or "no stores", region.stores)
-
-
-def guarded_stores(
-    kernel: Kernel, region: LayerRegion, match: LayerMatch, canonical: Canonical
-) -> tuple[list[GuardedStore], Obligation | None]:
-    """The stores with their terms, or why one of them has none."""
-    found = []
-    for number in region.stores:
-        statement = kernel.body[number]
-        access = kernel.values.access(statement)
-        if (
-            not region.first <= number <= region.last
-            or statement.opcode != "st"
-            or access is None
-            or access.nbytes != 4
-        ):
-            return [], Obligation(5, False, f"s{number} writes a buffer of the cut in another way", (number,))
-        guard = path_guard(kernel, canonical, number, region.spine)
-        if guard is None or statement.guard is not None:
-            return [], Obligation(5, False, f"s{number} executes under a condition that is not understood", (number,))
-        assert access.root is not None
-        buffer = next(b.name for b in match.contract.buffers if b.offset == access.root.number)
-        value = canonical.operand(statement, statement.operands[1], 32)
-        found.append(GuardedStore(number, buffer, guard, canonical.address(statement), value))
-    return found, None
+    outside = [n for n in region.stores if not region.first <= n <= region.last]
+    if outside:
+        return Obligation(5, False, f"s{outside[0]} writes a buffer of the cut outside it", (outside[0],))
+    canonical = match.recognition.canonical
+    found = stored_halves(kernel, canonical, region.stores, region.spine)
+    if isinstance(found, StoreDifference):
+        return Obligation(5, False, str(found), (found.statement,))
+    prover = Prover(canonical.terms, match.contract)
+    different = compare_stores(match, region.rule, found, prover)
+    if different is not None:
+        return Obligation(5, False, str(different), (different.statement,) if different.statement else ())
+    parts = [f"all words of D{store.phase} to {store.buffer}" for store in region.rule.stores]
+    detail = f"{len(found)} half words: {', '.join(parts)}" if parts else "no stores"
+    if prover.solved:
+        detail += f"; {prover.solved} guards and addresses by the solver"
+    return Obligation(5, True, detail, region.stores)
 
 
 def layer_scratch(kernel: Kernel, region: LayerRegion, variable: str | None) -> Obligation:
@@ -247,7 +228,7 @@ def layer_scratch(kernel: Kernel, region: LayerRegion, variable: str | None) -> 
     if alive & lent or moved:
         reading = tuple(moved) + tuple(n for n in readers if use.touches[n].bits & lent)
         return Obligation(6, False, f"{spans(reading)} still reads lent bytes after the cut", reading)
-    passed = {n for value in region.arguments for n in value.defs}
+    passed = _behind(kernel, region)
     before = [t for t in use.unordered_before(region.first) if t.bits & lent]
     inside = [use.touches[n] for n in range(region.first, region.last + 1) if n in use.touches]
     for touch in (*before, *(t for t in inside if t.bits & lent)):
@@ -262,12 +243,18 @@ def layer_scratch(kernel: Kernel, region: LayerRegion, variable: str | None) -> 
     return Obligation(6, True, detail, tuple(reads))
 
 
-def layer_phases(match: LayerMatch, canonical: Canonical | None) -> Obligation:
-    """7: every phase is the contract's, and so is the arithmetic of every operand word."""
-    plain = phases_equal(match)
-    if not plain.holds or canonical is None:
-        return plain
-    differences = form_differences(canonical, match)
-    if differences:
-        return Obligation(7, False, differences[0])
-    return Obligation(7, True, f"{plain.detail}; the arithmetic of every operand word as stated", plain.evidence)
+def _behind(kernel: Kernel, region: LayerRegion) -> set[int]:
+    """Statements whose results the call's arguments are made of: a lane that has its arguments is past them."""
+    found: set[int] = set()
+    work = [(n, value.register) for value in region.arguments for n in value.defs]
+    while work:
+        number, _ = work.pop()
+        if number in found:
+            continue
+        found.add(number)
+        statement = kernel.body[number]
+        if is_pure(statement) or statement.opcode in _JOINS:
+            for register in statement.uses:
+                if register in kernel.body.registers:
+                    work.extend((n, register) for n in kernel.values.reaching(number, register))
+    return found

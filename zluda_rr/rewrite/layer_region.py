@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from zluda_rr.analysis import Phase
+from zluda_rr.contract import LayerCutRule
 
-from .contract import LayerCutRule
 from .match import Kernel, LayerMatch
 from .plan import fragment_register
 

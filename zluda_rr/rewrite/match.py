@@ -1,39 +1,32 @@
-"""Recognises a layer in a kernel: every mma is assigned to the phase of the contract that its operands belong to.
-
-The assignment looks at what an mma reads (weight bytes, seeds, earlier accumulators), never at where it stands, so
-phases whose instructions another compiler interleaves are still told apart. A kernel matches when every recovered
-row equals the contract's.
-"""
+"""A kernel compared with a layer's contract: every phase, word for word (`recognise.py`), and what stands around them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from zluda_rr.analysis import (
-    Bias,
-    Columns,
-    Derived,
     Extent,
-    Leaf,
     Mma,
-    Operands,
     Origins,
+    Phase,
     Row,
     Shared,
     Source,
+    Unknown,
     Values,
-    Weights,
     build_phase,
     collect_mma,
     read_extent,
 )
+from zluda_rr.contract import LayerContract, PhaseRow, TermDifference
 from zluda_rr.ptx import Body, ControlFlow, DefUse, Function, Module, linearise
 
-from .contract import LayerContract, PhaseRow
+from .recognise import Place, Recognition, recognise
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)  # no slots: `origins` is made where a report asks for it
 class Kernel:
     """A body with the analyses that matching and proving share."""
 
@@ -42,8 +35,12 @@ class Kernel:
     flow: ControlFlow
     uses: DefUse
     values: Values
-    origins: Origins
     mmas: tuple[Mma, ...]
+
+    @cached_property
+    def origins(self) -> Origins:
+        """What every value depends on."""
+        return Origins(self.body, self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +62,7 @@ class LayerMatch:
     arrays: Mapping[str, str]
     weights: Extent
     differences: tuple[str, ...]
+    recognition: Recognition
 
     @property
     def equal(self) -> bool:
@@ -82,140 +80,56 @@ class LayerMatch:
 
 
 def analyse(module: Module, function: Function, block: tuple[int, int, int] | None = None) -> Kernel:
-    """Statements, control flow, values, origins and mma of one kernel."""
+    """Statements, control flow, values and mma of one kernel."""
     body = linearise(function, module)
     flow = ControlFlow(body)
     uses = DefUse(body, flow)
     values = Values(body, uses, block)
-    return Kernel(function, body, flow, uses, values, Origins(body, values), collect_mma(body, values))
+    return Kernel(function, body, flow, uses, values, collect_mma(body, values))
 
 
 def match_layer(kernel: Kernel, contract: LayerContract) -> LayerMatch:
     """Compare a kernel with a contract, row by row."""
-    operands = Operands(kernel.body, kernel.values, kernel.origins, contract.weights_parameter)
-    groups, stray = _assign(kernel, contract, operands)
-    rows: list[RowMatch] = []
-    arrays: dict[str, str] = {}
-    for expected in contract.phases:
-        rows.append(_match_row(expected, groups.get(expected.index, []), operands, arrays))
+    recognition = recognise(kernel.body, kernel.values, kernel.mmas, contract)
+    arrays = _arrays(kernel, contract)
+    rows = tuple(_row(row, recognition, arrays) for row in contract.phases)
     weights = read_extent(kernel.values, contract.weights_parameter)
-    outside = [*_outside(kernel, contract), *_image(contract, weights)]
-    differences = [*outside, *stray, *_arrays(kernel, contract, arrays)]
-    return LayerMatch(contract, kernel, tuple(rows), arrays, weights, tuple(differences))
+    stray = [f"s{mma.statement} is no mma of m16n8k32" for mma in kernel.mmas if not mma.supported]
+    differences = (*_outside(kernel, contract), *_image(contract, weights), *recognition.stray, *stray)
+    return LayerMatch(contract, kernel, rows, arrays, weights, differences, recognition)
 
 
-def _match_row(expected: PhaseRow, mmas: Sequence[Mma], operands: Operands, arrays: dict[str, str]) -> RowMatch:
-    if not mmas:
+def _row(expected: PhaseRow, recognition: Recognition, arrays: Mapping[str, str]) -> RowMatch:
+    placed = recognition.placed.get(expected.index, {})
+    if not placed:
         return RowMatch(expected, None, (f"no mma belongs to it, the contract has {expected.mma}",))
-    phase = build_phase(expected.index, mmas)
-    rows = expected.a if isinstance(expected.a, Shared) else None
-    found = operands.add(phase, rows)
-    if rows is not None and isinstance(found.a, Shared):
-        arrays[rows.array] = found.a.array
-    return RowMatch(expected, found, tuple(_differences(expected, found)))
+    texts = [f"{what}: {difference}" for what, difference in recognition.differences.get(expected.index, ())]
+    if len(placed) != expected.mma:
+        texts.insert(0, f"{len(placed)} mma, the contract has {expected.mma}")
+    phase = _phase(expected, placed)
+    different = {what[:1]: difference for what, difference in recognition.differences.get(expected.index, ())}
+    sources = (_found(name, source, different, arrays) for name, source in _operands(expected))
+    return RowMatch(expected, Row(phase, *sources), tuple(texts))
 
 
-def _differences(expected: PhaseRow, found: Row) -> list[str]:
-    phase = found.phase
-    differences = []
-    odd = next((mma for mma in phase.mmas if not mma.supported), None)
-    if odd is not None:
-        differences.append(f"s{odd.statement} is not a plain mma.m16n8k32 of e4m3 with f16 accumulators")
-    if len(phase.mmas) != expected.mma:
-        differences.append(f"{len(phase.mmas)} mma, the contract has {expected.mma}")
-    if phase.problem is not None:
-        return [*differences, phase.problem]
-    if phase.shape != expected.shape:
-        differences.append(f"shape {_shape(phase.shape)}, the contract has {_shape(expected.shape)}")
-    pairs: tuple[tuple[str, Source, Source], ...] = (
-        ("A", expected.a, found.a),
-        ("B", expected.b, found.b),
-        ("C", expected.c, found.c),
-    )
-    for name, wanted, actual in pairs:
-        if isinstance(wanted, Shared) and isinstance(actual, Shared):
-            actual = replace(actual, array=wanted.array)
-        if wanted != actual:
-            differences.append(f"{name} is {actual}, the contract has {wanted}")
-    return differences
+def _operands(row: PhaseRow) -> tuple[tuple[str, Source], ...]:
+    return ("A", row.a), ("B", row.b), ("C", row.c)
 
 
-def _shape(shape: tuple[int, int, int]) -> str:
-    return "x".join(map(str, shape))
+def _found(name: str, source: Source, different: Mapping[str, TermDifference], arrays: Mapping[str, str]) -> Source:
+    if name in different:
+        return Unknown(f"{different[name].found}")
+    return replace(source, array=arrays.get(source.array, source.array)) if isinstance(source, Shared) else source
 
 
-# ---------------------------------------------------------------------------------------------------------- assignment
-
-
-def _assign(kernel: Kernel, contract: LayerContract, operands: Operands) -> tuple[dict[int, list[Mma]], list[str]]:
-    """mma by phase, and what could not be assigned."""
-    groups: dict[int, list[Mma]] = {}
-    phase_of: dict[int, int] = {}
-    stray = []
-    for mma in kernel.mmas:
-        index = _phase_of(mma, kernel.origins, contract, operands, phase_of)
-        if isinstance(index, str):
-            stray.append(f"s{mma.statement}: mma of no phase: {index}")
-            continue
-        phase_of[mma.statement] = index
-        groups.setdefault(index, []).append(mma)
-    return groups, stray
-
-
-def _phase_of(
-    mma: Mma, origins: Origins, contract: LayerContract, operands: Operands, phase_of: Mapping[int, int]
-) -> int | str:
-    b = [origins.of(value) for value in mma.b]
-    if not any(_accumulators(origins, info.full) for info in b):
-        leaves = [leaf for info in b for leaf in operands.loads(info.direct)]
-        found = _by_image(leaves, operands, contract, "b")
-        return found if isinstance(found, int) else f"B is {found}"
-    c = [origins.of(value) for value in mma.c]
-    seeds = [leaf for info in c for leaf in operands.loads(info.direct)]
-    if seeds and not any(_accumulators(origins, info.full) for info in c):
-        found = _by_image(seeds, operands, contract, "c")
-        return found if isinstance(found, int) else f"C is {found}"
-    return _by_producer(mma, origins, contract, phase_of)
-
-
-def _by_image(leaves: Sequence[Leaf], operands: Operands, contract: LayerContract, operand: str) -> int | str:
-    """The phase in whose region of the weight image all `leaves` lie."""
-    phases = set()
-    for leaf in leaves:
-        placed = operands.image_offsets(leaf)
-        if placed is None:
-            return f"loaded by s{leaf.statement} from another address than the weight image"
-        lanes, width = placed
-        row = next(
-            (row for row in contract.phases if _covers(getattr(row, operand), min(lanes), max(lanes) + width)), None
-        )
-        if row is None:
-            return f"loaded by s{leaf.statement} from weight bytes {min(lanes)}..{max(lanes) + width} of no phase"
-        phases.add(row.index)
-    if len(phases) != 1:
-        return f"from {len(phases)} phases' weights" if phases else "not loaded"
-    return phases.pop()
-
-
-def _covers(source: Source, first: int, end: int) -> bool:
-    return isinstance(source, Weights | Columns | Bias) and source.at <= first and end <= source.at + source.nbytes
-
-
-def _by_producer(mma: Mma, origins: Origins, contract: LayerContract, phase_of: Mapping[int, int]) -> int | str:
-    """The phase without weights and seeds whose A comes from the phase that made this mma's A."""
-    direct = 0
-    for value in mma.a:
-        direct |= origins.of(value).direct
-    producers = {phase_of.get(leaf.statement, 0) for leaf in _accumulators(origins, direct)}
-    for row in contract.phases:
-        from_registers = isinstance(row.b, Derived) and not isinstance(row.c, Bias)
-        if from_registers and isinstance(row.a, Derived) and producers == {row.a.phase}:
-            return row.index
-    return f"A is made of D{', D'.join(map(str, sorted(producers)))}" if producers else "A comes from no phase"
-
-
-def _accumulators(origins: Origins, bits: int) -> list[Leaf]:
-    return [leaf for leaf in origins.expand(bits) if leaf.kind == "accumulator"]
+def _phase(expected: PhaseRow, placed: Mapping[Place, Mma]) -> Phase:
+    """The mma of a phase under the contract's numbers of tiles."""
+    m, n, k = expected.shape[0] // 16, expected.shape[1] // 8, expected.shape[2] // 32
+    if len(placed) != expected.mma:
+        return build_phase(expected.index, list(placed.values()))
+    mmas = tuple(sorted(placed.values(), key=lambda mma: mma.statement))
+    chains = {(i, j): tuple(placed[i, j, s] for s in range(k)) for i in range(m) for j in range(n)}
+    return Phase(expected.index, mmas, chains, m, n, k, None)
 
 
 # ------------------------------------------------------------------------------------------------------ the outside
@@ -242,14 +156,11 @@ def _image(contract: LayerContract, weights: Extent) -> list[str]:
     return []
 
 
-def _arrays(kernel: Kernel, contract: LayerContract, arrays: Mapping[str, str]) -> list[str]:
-    found = []
+def _arrays(kernel: Kernel, contract: LayerContract) -> dict[str, str]:
+    """The kernel's variables by the contract's names: the only shared array of a size is the one that is meant."""
+    found = {}
     for array in contract.shared:
-        variable = kernel.body.variables.get(arrays.get(array.name, ""))
-        if array.feeds is None:
-            continue
-        if variable is None:
-            found.append(f"no shared array feeds phase {array.feeds}")
-        elif variable.nbytes != array.nbytes:
-            found.append(f"{array.name} has {variable.nbytes} bytes, the contract has {array.nbytes}")
+        same = [n for n, v in kernel.body.variables.items() if v.space == "shared" and v.nbytes == array.nbytes]
+        if len(same) == 1:
+            found[array.name] = same[0]
     return found

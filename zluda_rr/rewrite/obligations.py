@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from zluda_rr.analysis import Access, SharedArrayUse, Touch
+from zluda_rr.contract import CutRule
 from zluda_rr.ptx import Statement
 
-from .contract import CutRule
 from .hygiene import looping_definition
 from .match import Kernel, LayerMatch
 from .plan import (
@@ -294,4 +294,4 @@ def phases_equal(match: LayerMatch) -> Obligation:
     ends = tuple(
         n for row in match.rows if row.found is not None for n in (row.found.phase.first, row.found.phase.last)
     )
-    return Obligation(7, True, f"{len(match.rows)} phases, {total} mma", (min(ends), max(ends)))
+    return Obligation(7, True, f"{len(match.rows)} phases, {total} mma, every operand word as stated", (min(ends), max(ends)))

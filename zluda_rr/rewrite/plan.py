@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zluda_rr.analysis import Phase
+from zluda_rr.contract import CutRule
 from zluda_rr.ptx import Register, Statement, Vector
 
-from .contract import CutRule
 from .match import Kernel
 
 OBLIGATIONS = (

@@ -21,8 +21,8 @@ from zluda_rr.analysis import (
     Source,
     Weights,
 )
+from zluda_rr.contract import AnyCutRule, LayerCutRule
 
-from .contract import AnyCutRule, LayerCutRule
 from .layer_cut import LayerPlan
 from .match import LayerMatch, RowMatch
 from .plan import CutPlan, Obligation

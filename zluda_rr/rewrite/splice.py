@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from zluda_rr.contract import AnyCutRule, Argument, LayerCutRule
 from zluda_rr.ptx import Module, add_module_item, edit_function
 
-from .contract import AnyCutRule, Argument, LayerCutRule
 from .layer_cut import LayerPlan, emitted_again, layer_text
 from .match import Kernel, LayerMatch
 from .plan import Call, CutPlan

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from zluda_rr.contract import LayerCutRule
 from zluda_rr.emulate.gfx12 import Stats, decode_program, load_code_object
 from zluda_rr.lower import CompiledKernel
 from zluda_rr.ptx import Module, edit_function, linearise
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import HELPERS, LayerCutRule, fuse_module
+from zluda_rr.rewrite import HELPERS, fuse_module
 from zluda_rr.runtime.backend import Backend
 from zluda_rr.runtime.cost import estimated_ms
 from zluda_rr.runtime.device import Device, EmulatorDevice, Program

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from zluda_rr.contract import load_contract
 from zluda_rr.errors import UserError
 from zluda_rr.image import read_single, write_atomically
 from zluda_rr.lower import compile_module
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import RewriteResult, fuse_module, load_contract, rewrite_module
+from zluda_rr.rewrite import RewriteResult, fuse_module, rewrite_module
 from zluda_rr.runtime.progress import Progress
 
 

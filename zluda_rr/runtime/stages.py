@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from zluda_rr.contract import LayerCutRule
 from zluda_rr.errors import UserError
 from zluda_rr.ptx import Address, Module, Register, Statement, edit_function, linearise
-from zluda_rr.rewrite import CapturedPhase, CaptureLayout, LayerCutRule
+from zluda_rr.rewrite import CapturedPhase, CaptureLayout
 from zluda_rr.runtime.compare import with_one_nan
 from zluda_rr.runtime.device import Device, OracleDevice, Program
 from zluda_rr.runtime.progress import Progress

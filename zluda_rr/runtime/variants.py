@@ -7,21 +7,13 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from zluda_rr.contract import LayerContract, LayerCutRule, load_contract
 from zluda_rr.errors import UserError
 from zluda_rr.image import read_ptx, shipped_module
 from zluda_rr.lower import CompiledKernel
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import (
-    HELPERS,
-    LayerContract,
-    LayerCutRule,
-    RewriteResult,
-    calls_helpers,
-    fuse_module,
-    load_contract,
-    rewrite_module,
-)
+from zluda_rr.rewrite import HELPERS, RewriteResult, calls_helpers, fuse_module, rewrite_module
 from zluda_rr.runtime.backend import Backend, LoweringBackend
 from zluda_rr.runtime.device import Program
 from zluda_rr.runtime.progress import Progress

@@ -6,8 +6,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from zluda_rr.contract import LayerCutRule
 from zluda_rr.emulate.memory import MemoryFault
-from zluda_rr.rewrite import LayerCutRule
 from zluda_rr.runtime.compare import Difference, compare_outputs
 from zluda_rr.runtime.device import Device, OracleDevice, Program
 from zluda_rr.runtime.progress import Progress

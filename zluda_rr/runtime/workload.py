@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from zluda_rr.contract import LayerContract
 from zluda_rr.emulate.memory import AddressSpace
 from zluda_rr.errors import UserError
-from zluda_rr.rewrite import LayerContract
 from zluda_rr.runtime.planes import plane_codes
 from zluda_rr.runtime.weights import Region, RegionKind, WorkloadKind, weight_image
 

@@ -10,9 +10,9 @@ from tests.corpus.model_enc1 import Inputs, Outputs, run
 from tests.corpus.model_formats import ACCUMULATE
 from tests.device.golden import differing_halves
 from tests.emulate.ptx.tiles import final_tiles
+from zluda_rr.contract import load_contract
 from zluda_rr.emulate.ptx import OracleStats, run_entry
 from zluda_rr.ptx import Body, linearise, parse
-from zluda_rr.rewrite import load_contract
 from zluda_rr.runtime.workload import POISON, Launch, Shape, WorkloadKind, build_launch
 
 SHAPE = Shape(20, 12, 4, 2)

@@ -9,9 +9,9 @@ from tests.corpus.build import read_module
 from tests.corpus.model_enc0 import Inputs, run
 from tests.corpus.model_formats import ACCUMULATE
 from tests.device.golden import differing_halves
+from zluda_rr.contract import load_contract
 from zluda_rr.emulate.ptx import run_entry
 from zluda_rr.ptx import Body, linearise, parse
-from zluda_rr.rewrite import load_contract
 from zluda_rr.runtime.workload import POISON, Shape, WorkloadKind, build_launch
 
 SHAPE = Shape(20, 12, 4, 2)

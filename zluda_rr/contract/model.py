@@ -1,17 +1,8 @@
-"""The contract of a layer, read from `rules/<layer>.toml`.
+"""The contract of a layer: the family's rule and the layer's own numbers, expanded.
 
-A contract states structure only: sizes, offsets, shapes, sources and cut points; no register name and no line
-number. Numbers are bytes unless said otherwise. Keys:
-
-- `schema`, `layer`, `entry` (kernel name); `parameters.bytes`; `weights.parameter` and `.bytes`;
-- `launch`: `block`, `tile` (tokens per block), `extents` and `shift` (parameter offset and type), `grid` and `even`
-  (expressions over ex, ey, sx, sy), `shift_range`;
-- `buffer`, `surface`: name, `parameter` offset of the pointer or handle, size expressions, `role` input | output |
-  weights;
-- `shared`: arrays found by what they `feed`; `phase`: rows of the phases table; `cut`: what may be replaced, and by
-  what;
-- operand kinds of a phase: the classes of `zluda_rr.analysis` in lower case (weights, columns, bias, zero, shared,
-  residual, input-norm, input-residual, and the kinds of Derived).
+`rules/<family>.toml` says what the layers of a family have in common, `rules/<layer>.toml` what is particular. A
+contract states structure only: sizes, offsets, shapes, sources and cut points; no register name and no line number.
+Numbers are bytes unless said otherwise. The keys of both files: `reader.py`.
 """
 
 from __future__ import annotations
@@ -30,21 +21,46 @@ class ContractError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How the kernel is launched. Expressions use ex, ey (extents in tokens) and sx, sy (origin shift)."""
+    """How the kernel is launched: one block per tile of tokens, the origin shifted.
 
-    block: tuple[int, int, int]
+    `even` names what is even in every launch (ex, ey: extents in tokens; sx, sy: the shift); extents and shift lie in
+    their ranges, both ends included. Proofs assume no more than this.
+    """
+
+    waves: int
     tile: tuple[int, int]
     extents_offset: int  # u32 x 2 in the parameter block
     shift_offset: int  # u16 x 2 in the parameter block
-    grid: tuple[str, str, str]
     even: tuple[str, ...]
+    extents_range: tuple[int, int]
     shift_range: tuple[int, int]
 
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """Threads per axis: 32 lanes, one z per wave."""
+        return 32, 1, self.waves
+
     def grid_size(self, ex: int, ey: int, sx: int, sy: int) -> tuple[int, int, int]:
-        """Blocks per axis."""
-        names = {"ex": ex, "ey": ey, "sx": sx, "sy": sy}
-        x, y, z = (evaluate(text, names) for text in self.grid)
-        return x, y, z
+        """Blocks per axis: every token of the extents lies in one [D 26]."""
+        width, height = self.tile
+        return -(-(ex + sx) // width), -(-(ey + sy) // height), 1
+
+
+@dataclass(frozen=True, slots=True)
+class ArithmeticRule:
+    """Constants of the family's arithmetic, f16 bits unless said otherwise; what they do: `arithmetic.py`."""
+
+    norm_epsilon: int
+    activation_limit: int
+    activation_slope: int
+    activation_curve: int
+    activation_offset: int
+    exponent_scale: int
+    exponent_bound: int
+    exponent_linear: int
+    exponent_offset: int
+    exponent_shift: int  # bits
+    exponent_mask: int  # of a 32-bit word
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +97,10 @@ class Surface:
 
 @dataclass(frozen=True, slots=True)
 class SharedArray:
-    """A shared array; `feeds` is the phase whose A it is loaded for, None where the contract only names its size."""
+    """A shared array, known by its size: the kernel's only one of `nbytes` bytes."""
 
     name: str
     nbytes: int
-    feeds: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +113,6 @@ class PhaseRow:
     a: Source
     b: Source
     c: Source
-    epilogue: str
-    source: str
-    form: tuple[str, str, str] | None = None  # digests of A's, B's and C's arithmetic (`forms.py`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +189,17 @@ class TokenImage:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreForm:
-    """The stores to one buffer that the body performs: their number, and the digest of guards, addresses and values."""
+class StoreRule:
+    """Stores of a phase's results to a buffer that the body performs.
+
+    `layout`: "planes" (a token's bytes, 32 per plane, at its place [1 E30]) or "merged planes" (one merged token per 2x2
+    group, halved extents [D 12]). `planes` of 32 channels each.
+    """
 
     buffer: str
-    count: int
-    form: str
-    phase: int = 0  # whose results they store
+    phase: int
+    layout: str
+    planes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +223,7 @@ class LayerCutRule:
     first: int
     last: int
     loads: tuple[str, ...]
-    stores: tuple[StoreForm, ...]
+    stores: tuple[StoreRule, ...]
     lend_array: str
     lend_bytes: int
     bodies: tuple[BodyChoice, ...]
@@ -267,9 +283,11 @@ class WeightRegion:
 
 @dataclass(frozen=True, slots=True)
 class LayerContract:
-    """Everything a rule file says about one layer."""
+    """Everything the rules say about one layer."""
 
     layer: str
+    family: str
+    arithmetic: ArithmeticRule
     entry: str
     parameter_bytes: int
     weights_parameter: int
