@@ -203,9 +203,7 @@ class Canonical:
         words = [self.terms.pair(*halves[i : i + 2]) for i in range(0, len(halves) - 1, 2)]
         term = self.terms.make("wide", *words) if size == 8 else (words or halves)[0]
         held = self._width(register)
-        return (
-            term if held == 8 * size else self.terms.resized(term, 8 * size, held, False) if held > 8 * size else None
-        )
+        return None if held < 8 * size else self.terms.resized(term, 8 * size, held, False)
 
     # ------------------------------------------------------------------------------------------------- arithmetic
 

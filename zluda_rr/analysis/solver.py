@@ -1,8 +1,8 @@
 """Equality of integer and predicate terms as bit vectors, where their normal forms differ.
 
-Every lane at once: the lane index is an unknown below 32, a number per lane a table over it. What has no meaning as bits
-(floating-point results, loads) is an unknown of its own, and so is a product of unknowns: a proof holds whatever they
-are. Resources are limited by steps, not by time, so that a verdict does not depend on the machine.
+Every lane at once: the lane index is an unknown below 32, a number per lane a table over it. What has no meaning as
+bits (floating-point results, loads) is an unknown of its own, and so is a product of unknowns: a proof holds whatever
+they are. Resources are limited by steps, not by time, so that a verdict does not depend on the machine.
 """
 
 from __future__ import annotations

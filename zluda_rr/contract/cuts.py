@@ -1,7 +1,7 @@
 """The cuts of a layer: what may be replaced, by what, and how the body is called.
 
-A cut of one phase states `phase`, `consumers` and a `body` with the `rows` of one call; a cut of several `phases` states
-`bodies`, the first being the default. Arguments and result image follow from the phases (the body ABI,
+A cut of one phase states `phase`, `consumers` and a `body` with the `rows` of one call; a cut of several `phases`
+states `bodies`, the first being the default. Arguments and result image follow from the phases (the body ABI,
 kernels/README.md): every argument is a .b32 or .b64 scalar, the result one .b32, the shared address of the image.
 """
 
@@ -32,7 +32,7 @@ LANES = 32
 def read_cut(table: Table, phases: Sequence[PhaseRow], numbers: LayerNumbers, shared: Mapping[str, int]) -> AnyCutRule:
     """One `[[cut]]` of a layer's file. `shared`: bytes of each shared array; one of them is lent to the body."""
     lend = table.choice("lend", tuple(shared))
-    if "phase" in table.keys():
+    if "phase" in table:
         return _phase_cut(table, phases, lend, shared[lend])
     return _layer_cut(table, phases, numbers, lend, shared[lend])
 

@@ -47,7 +47,7 @@ class Expected:
         self.contract = contract
         self.arithmetic = arithmetic
         self._inputs = inputs
-        self._rows: dict[Source, list[list[list[Term]]]] = {}
+        self._rows: dict[Source, list[list[Sequence[Term]]]] = {}
 
     # ------------------------------------------------------------------------------------------------- operands
 
@@ -83,12 +83,7 @@ class Expected:
         assert isinstance(row.b, Derived)
         phase = row.b.phase
         if row.b.kind == "transpose":
-            return {
-                (n, s): tuple(
-                    make.packed(*(make.transposed(make.cell(phase, 2 * s + j, w, n)) for j in (0, 1))) for w in (0, 1)
-                )
-                for n, s in places
-            }
+            return {(n, s): tuple(make.packed(*self._transposed(phase, n, s, w)) for w in (0, 1)) for n, s in places}
         rows = self._row_words(row.b, tiles // 2)
         return {
             (n, s): tuple(
@@ -96,6 +91,10 @@ class Expected:
             )
             for n, s in places
         }
+
+    def _transposed(self, phase: int, n: int, s: int, w: int) -> tuple[Term, Term]:
+        first, second = (self.arithmetic.transposed(self.arithmetic.cell(phase, 2 * s + j, w, n)) for j in (0, 1))
+        return first, second
 
     def c(self, row: PhaseRow) -> dict[tuple[int, int], tuple[Term, ...]] | None:
         """Seeds by (m-tile, n-tile); None where they are input rows that are not known yet."""
@@ -124,7 +123,7 @@ class Expected:
                 return make.residual(self._inputs[m, half][n], make.columns(table, n))
         raise AssertionError(source)
 
-    def _row_words(self, source: Source, m_tiles: int) -> list[list[list[Term]]]:
+    def _row_words(self, source: Source, m_tiles: int) -> list[list[Sequence[Term]]]:
         """Words before the pack, by m-tile, half and n-tile."""
         if source not in self._rows or len(self._rows[source]) < m_tiles:
             self._rows[source] = [[self._row(source, m, half) for half in (0, 1)] for m in range(m_tiles)]
@@ -157,8 +156,8 @@ class Expected:
         slices = self.contract.phases[phase - 1].shape[1] // 32
 
         def word(y: int, plane: int, w: int) -> Term:
-            cells = (make.cell(phase, y >> 1, y & 1, 4 * plane + n) for n in (w, w + 2))
-            return make.packed(*cells)
+            cells = [make.cell(phase, y >> 1, y & 1, 4 * plane + n) for n in (w, w + 2)]
+            return make.packed(cells[0], cells[1])
 
         found: dict[tuple[int, int], tuple[Term, ...]] = {}
         for m in range(row.shape[0] // 16):
@@ -186,9 +185,8 @@ class Expected:
         found = []
         for m in range(row.shape[0] // 16):
             for half in (0, 1):
-                x, y = (
-                    terms.add(o, terms.known(d, 32), 32) for o, d in zip((x0, y0), _token(m, half, merged), strict=True)
-                )
+                places = zip((x0, y0), _token(m, half, merged), strict=True)
+                x, y = (terms.add(origin, terms.known(step, 32), 32) for origin, step in places)
                 guard = terms.conjunction(self._inside(v, e, merged) for v, e in ((x, ex), (y, ey)))
                 at = terms.multiply(columns, terms.add(terms.multiply(ex, y, 32), x, 32), 32)
                 for plane in range(rule.planes):
@@ -196,9 +194,9 @@ class Expected:
                         lane = terms.known(((i & 3) + 4 * w for i in range(32)), 32)
                         base = terms.multiply(plane_words, terms.constant(plane, 32), 32)
                         index = terms.add(terms.add(at, lane, 32), base, 32)
-                        cells = (make.cell(rule.phase, m, half, 4 * plane + n) for n in (w, w + 2))
+                        cells = [make.cell(rule.phase, m, half, 4 * plane + n) for n in (w, w + 2)]
                         place = f"{rule.buffer}: plane {plane}, m-tile {m}, half {half}, word {w}"
-                        found.append(self._store(place, offset, guard, index, make.packed(*cells)))
+                        found.append(self._store(place, offset, guard, index, make.packed(cells[0], cells[1])))
         return found
 
     def _store(self, place: str, parameter: int, guard: Term, index: Term, value: Term) -> ExpectedStore:

@@ -40,6 +40,15 @@ class Launch:
         """Threads per axis: 32 lanes, one z per wave."""
         return 32, 1, self.waves
 
+    def check(self, ex: int, ey: int, sx: int, sy: int) -> None:
+        """UserError for a launch that the contract does not allow, since nothing is proved of it."""
+        for name, value in (("ex", ex), ("ey", ey), ("sx", sx), ("sy", sy)):
+            low, high = self.extents_range if name in ("ex", "ey") else self.shift_range
+            if not low <= value <= high:
+                raise UserError(f"{name} = {value}: the layer's rule allows {low}..{high}")
+            if name in self.even and value % 2:
+                raise UserError(f"{name} = {value}: the layer's rule allows even values only")
+
     def grid_size(self, ex: int, ey: int, sx: int, sy: int) -> tuple[int, int, int]:
         """Blocks per axis: every token of the extents lies in one [D 26]."""
         width, height = self.tile
@@ -192,8 +201,8 @@ class TokenImage:
 class StoreRule:
     """Stores of a phase's results to a buffer that the body performs.
 
-    `layout`: "planes" (a token's bytes, 32 per plane, at its place [1 E30]) or "merged planes" (one merged token per 2x2
-    group, halved extents [D 12]). `planes` of 32 channels each.
+    `layout`: "planes" (a token's bytes, 32 per plane, at its place [1 E30]) or "merged planes" (one merged token per
+    2x2 group, halved extents [D 12]). `planes` of 32 channels each.
     """
 
     buffer: str

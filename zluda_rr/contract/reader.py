@@ -5,10 +5,10 @@ A family file (`rules/<family>.toml`): `schema`, `family`; `launch`: `tile` (tok
 `arithmetic`: the constants of `ArithmeticRule`.
 
 A layer file (`rules/<layer>.toml`): `schema`, `family`, `layer`, `entry` (kernel name), `parameters` (bytes of the
-parameter block), `channels`, `heads`, `waves`, `branches`, `window` = { tokens = [x, y], ring }; `weights`: `bytes` of the
-image and `regions` that no phase reads; `input`: `kind` = "embedding" (with the shared `array`) or "planes", `at` = image
-offset of its weights; `output`: columns of `merge` and `logits`; `surfaces`: `parameter` offset of the handle, `width`,
-`height` (expressions over ex, ey), `role`; `shared`: bytes of each array; `cut`: see `_cut`.
+parameter block), `channels`, `heads`, `waves`, `branches`, `window` = { tokens = [x, y], ring }; `weights`: `bytes` of
+the image and `regions` that no phase reads; `input`: `kind` = "embedding" (with the shared `array`) or "planes", `at` =
+image offset of its weights; `output`: columns of `merge` and `logits`; `surfaces`: `parameter` offset of the handle,
+`width`, `height` (expressions over ex, ey), `role`; `shared`: bytes of each array; `cut`: see `cuts.py`.
 
 Every key is read, every other one is an error.
 """
@@ -137,7 +137,7 @@ def _contract(table: Table, family: Family) -> LayerContract:
     if end != nbytes:
         raise ContractError(f"{table.place}: weights.bytes = {nbytes}, the phases end at {end}")
     surfaces, shared = table.table("surfaces"), table.table("shared", {})
-    arrays = {name: shared.number(name) for name in shared.keys()}
+    arrays = {name: shared.number(name) for name in shared}
     contract = LayerContract(
         layer=table.text("layer"),
         family=family.name,
@@ -157,7 +157,7 @@ def _contract(table: Table, family: Family) -> LayerContract:
             family.shift_range,
         ),
         buffers=tuple(_buffers(numbers, family, nbytes)),
-        surfaces=tuple(_surface(name, surfaces.table(name)) for name in surfaces.keys()),
+        surfaces=tuple(_surface(name, surfaces.table(name)) for name in surfaces),
         shared=tuple(SharedArray(name, size) for name, size in arrays.items()),
         phases=phases,
         cuts=tuple(read_cut(cut, phases, numbers, arrays) for cut in table.tables("cut")),

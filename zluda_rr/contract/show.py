@@ -18,7 +18,8 @@ def _lines(contract: LayerContract) -> Iterator[str]:
     yield f"  parameters {contract.parameter_bytes} bytes, weights at +{contract.weights_parameter}"
     block = "x".join(map(str, launch.block))
     low, high = launch.extents_range
-    yield f"  launch: block {block}, tile {launch.tile[0]}x{launch.tile[1]}, extents +{launch.extents_offset} in {low}..{high},"
+    tile = "x".join(map(str, launch.tile))
+    yield f"  launch: block {block}, tile {tile}, extents +{launch.extents_offset} in {low}..{high},"
     shift = "..".join(map(str, launch.shift_range))
     yield f"    shift +{launch.shift_offset} in {shift}, even: {', '.join(launch.even)}"
     yield "phases: number, MxNxK, mma, A, B, C"
@@ -40,6 +41,7 @@ def _lines(contract: LayerContract) -> Iterator[str]:
     for cut in contract.cuts:
         yield f"cut {cut.name}: {cut.replaces}, lends {cut.lend_bytes} bytes of {cut.lend_array}"
         bodies = [b.symbol for b in cut.bodies] if isinstance(cut, LayerCutRule) else [cut.symbol]
-        yield f"  bodies: {', '.join(bodies)}; arguments: {', '.join(f'{a.count} {a.buffer or a.role}' for a in cut.arguments)}"
+        arguments = ", ".join(f"{a.count} {a.buffer or a.role}" for a in cut.arguments)
+        yield f"  bodies: {', '.join(bodies)}; arguments: {arguments}"
         for store in cut.stores if isinstance(cut, LayerCutRule) else ():
             yield f"  stores: D{store.phase} to {store.buffer}, {store.layout}"

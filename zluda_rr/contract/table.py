@@ -16,9 +16,8 @@ class Table:
         self._data = data
         self._read: set[str] = set()
 
-    def keys(self) -> list[str]:
-        """Its keys in order."""
-        return list(self._data)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
 
     def close(self) -> None:
         """ContractError where a key was never asked for."""

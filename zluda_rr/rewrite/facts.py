@@ -1,7 +1,7 @@
 """What holds in every launch of a layer, and proofs from it.
 
-Facts come from the contract alone: ranges and evenness of extents and shift, the block's place in the grid. Normal forms
-are tried first; the solver sees what they leave open.
+Facts come from the contract alone: ranges and evenness of extents and shift, the block's place in the grid. Normal
+forms are tried first; the solver sees what they leave open.
 """
 
 from __future__ import annotations
@@ -54,9 +54,8 @@ class Prover:
         """Is a store executed just when it is stated to be."""
         key = (store.guard, found)
         if key not in self._guards:
-            self._guards[key] = (
-                found == store.guard or self._plain_guard(store, found) or self._solved_guard(store, found)
-            )
+            plain = found == store.guard or self._plain_guard(store, found)
+            self._guards[key] = plain or self._solved_guard(store, found)
         return self._guards[key]
 
     def _plain_guard(self, store: ExpectedStore, found: Term) -> bool:

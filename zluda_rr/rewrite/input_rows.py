@@ -1,7 +1,7 @@
 """The decoded rows of a layer's input planes, found in what the first products take.
 
-A's word is pack(x * (inverse * gain), …); the gain's bytes say which columns the two halves x are, the inverse which row.
-What x is, the prologue decides; that the row's norm is made of just these values is then compared like any other term.
+A's word is pack(x * (inverse * gain), …); the gain's bytes say which columns the two halves x are, the inverse which
+row. What x is, the prologue decides; that the row's norm is made of just these values is compared like any other term.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A kernel compared with a layer's contract: every phase, word for word (`recognise.py`), and what stands around them."""
+"""A kernel compared with a layer's contract: every phase, word for word (`recognise.py`), and what is around them."""
 
 from __future__ import annotations
 

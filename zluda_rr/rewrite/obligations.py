@@ -294,4 +294,5 @@ def phases_equal(match: LayerMatch) -> Obligation:
     ends = tuple(
         n for row in match.rows if row.found is not None for n in (row.found.phase.first, row.found.phase.last)
     )
-    return Obligation(7, True, f"{len(match.rows)} phases, {total} mma, every operand word as stated", (min(ends), max(ends)))
+    detail = f"{len(match.rows)} phases, {total} mma, every operand word as stated"
+    return Obligation(7, True, detail, (min(ends), max(ends)))

@@ -91,6 +91,7 @@ def build_launch(
     space = memory()
     params = bytearray(contract.parameter_bytes)
     spec = contract.launch
+    spec.check(shape.ex, shape.ey, shape.shift_x, shape.shift_y)
     _put(params, spec.extents_offset, np.array([shape.ex, shape.ey], "<u4"))
     _put(params, spec.shift_offset, np.array([shape.shift_x, shape.shift_y], "<u2"))
     outputs, surfaces = [], []
@@ -115,7 +116,8 @@ def build_launch(
             outputs.append(surface.name)
     name = f"{contract.layer}-{kind}-{shape.ex}x{shape.ey}+{shape.shift_x}+{shape.shift_y}-s{seed}"
     halves = frozenset(s.name for s in contract.surfaces if s.channel_type == "f16")
-    return Launch(name, shape.grid, spec.block, bytes(params), space, tuple(outputs), halves, tuple(surfaces))
+    grid = spec.grid_size(shape.ex, shape.ey, shape.shift_x, shape.shift_y)
+    return Launch(name, grid, spec.block, bytes(params), space, tuple(outputs), halves, tuple(surfaces))
 
 
 def _put(params: bytearray, offset: int, value: npt.NDArray[np.generic]) -> None:
