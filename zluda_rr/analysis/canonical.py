@@ -14,7 +14,7 @@ import numpy as np
 
 from zluda_rr.ptx import Address, Body, Immediate, Negated, Operand, Register, Statement, Symbol, Vector
 
-from .lanes import LANES
+from .lanes import LANES, Atom
 from .terms import COMMUTATIVE, Term, Terms
 from .values import Value, Values, element_bytes
 
@@ -192,8 +192,10 @@ class Canonical:
         names = [target] if not isinstance(target, Vector) else target.elements
         position = [e.name if isinstance(e, Register) else "_" for e in names].index(register)
         size = element_bytes(statement)
-        if access.root is None or not access.exact:
+        if access.root is None:
             return None
+        if not access.exact or (access.root.kind == "parameter" and access.root.number != self._weights):
+            return self._buffer_word(statement, access.root, position, size, self._width(register))
         offsets = tuple(o + size * position for o in access.offset.signed())
         if access.root.kind == "block":
             return self.terms.make("param", offsets[0], size) if len(set(offsets)) == 1 else None
@@ -204,6 +206,12 @@ class Canonical:
         term = self.terms.make("wide", *words) if size == 8 else (words or halves)[0]
         held = self._width(register)
         return None if held < 8 * size else self.terms.resized(term, 8 * size, held, False)
+
+    def _buffer_word(self, statement: Statement, root: Atom, position: int, size: int, held: int) -> Term | None:
+        """What a plain load reads from another buffer: the word at an address, since the kernel only reads it."""
+        if root.kind != "parameter" or "volatile" in statement.modifiers or held != 8 * size or statement.opcode != "ld":
+            return None
+        return self.terms.make("load", root.number, size, self.address(statement), position)
 
     # ------------------------------------------------------------------------------------------------- arithmetic
 

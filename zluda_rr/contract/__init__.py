@@ -3,6 +3,7 @@
 from .arithmetic import Arithmetic
 from .compare import TermDifference, smallest_difference, term_text
 from .expected import Expected, ExpectedStore
+from .family import LayerNumbers, Window, expand
 from .model import (
     AnyCutRule,
     Argument,
@@ -22,7 +23,7 @@ from .model import (
     TokenImage,
     WeightRegion,
 )
-from .reader import load_contract, load_contracts, read_contract
+from .reader import Family, load_contract, load_contracts, read_contract, read_family
 from .show import show_contract
 
 __all__ = [
@@ -36,9 +37,11 @@ __all__ = [
     "CutRule",
     "Expected",
     "ExpectedStore",
+    "Family",
     "Launch",
     "LayerContract",
     "LayerCutRule",
+    "LayerNumbers",
     "PhaseRow",
     "ResultImage",
     "SharedArray",
@@ -47,9 +50,12 @@ __all__ = [
     "TermDifference",
     "TokenImage",
     "WeightRegion",
+    "Window",
+    "expand",
     "load_contract",
     "load_contracts",
     "read_contract",
+    "read_family",
     "show_contract",
     "smallest_difference",
     "term_text",

@@ -128,7 +128,10 @@ def _table(path: Path) -> Table:
 def _contract(table: Table, family: Family) -> LayerContract:
     weights, output = table.table("weights"), table.table("output")
     numbers = _numbers(table, family, output)
-    phases, end = expand(numbers)
+    try:
+        phases, end = expand(numbers)
+    except ContractError as error:
+        raise ContractError(f"{table.place}: {error}") from error
     nbytes = weights.number("bytes")
     stated = [
         WeightRegion(r.text("name"), r.number("at"), r.number("bytes"), r.choice("kind", ("features", "reserved")))

@@ -25,11 +25,12 @@ class _Scaled(NamedTuple):
 
 
 def bind_input_rows(
-    canonical: Canonical, mmas: Sequence[Mma], weights: Weights, order: Mapping[int, int]
+    canonical: Canonical, mmas: Sequence[Mma], weights: Weights, order: Mapping[int, int], parameter: int
 ) -> dict[tuple[int, int], list[Term]] | None:
     """Words by (m-tile, half) and n-tile over all planes; None where the products take something else.
 
-    `weights`: places of B fragments. m-tiles are numbered by first appearance and renumbered by `order`.
+    `weights`: places of B fragments. m-tiles are numbered by first appearance and renumbered by `order`. Every word must
+    be another one, decoded from what the pointer at `parameter` leads to.
     """
     terms, canonical = canonical.terms, canonical.fresh()  # no accumulator has its name yet
     tiles: dict[tuple[Term, ...], int] = {}
@@ -54,7 +55,20 @@ def bind_input_rows(
     planes = max((len(columns) for columns in words.values()), default=0)
     if not planes or any(sorted(columns) != list(range(planes)) for columns in words.values()):
         return None
+    every = [word for columns in words.values() for word in columns.values()]
+    if len(set(every)) != len(every) or not all(_is_decoded(terms, word, parameter) for word in every):
+        return None
     return {key: [columns[n] for n in range(planes)] for key, columns in words.items()}
+
+
+def _is_decoded(terms: Terms, word: Term, parameter: int) -> bool:
+    """A pair of codes of the buffer, as f16."""
+    if terms.operation(word) != "cvt.f16x2.e4m3x2":
+        return False
+    source = terms.table[terms.children(word)[0]]
+    if source[0] == "half":
+        source = terms.table[Term(int(str(source[2])))]
+    return source[:2] == ("load", parameter)
 
 
 def _peeled(terms: Terms, word: Term) -> list[_Scaled] | None:

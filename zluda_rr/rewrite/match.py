@@ -125,7 +125,8 @@ def _found(name: str, source: Source, different: Mapping[str, TermDifference], a
 def _phase(expected: PhaseRow, placed: Mapping[Place, Mma]) -> Phase:
     """The mma of a phase under the contract's numbers of tiles."""
     m, n, k = expected.shape[0] // 16, expected.shape[1] // 8, expected.shape[2] // 32
-    if len(placed) != expected.mma:
+    grid = {(i, j, s) for i in range(m) for j in range(n) for s in range(k)}
+    if placed.keys() != grid:
         return build_phase(expected.index, list(placed.values()))
     mmas = tuple(sorted(placed.values(), key=lambda mma: mma.statement))
     chains = {(i, j): tuple(placed[i, j, s] for s in range(k)) for i in range(m) for j in range(n)}

@@ -99,8 +99,10 @@ class _Recogniser:
         for row in contract.phases:
             for (n, s), words in expected.b(row).items():
                 self._b[words].append((row, n, s))
-        if any(isinstance(row.a, InputNorm) for row in contract.phases):
-            rows = bind_input_rows(self.result.canonical, self._mmas, self._b, self._order or {})
+        planes = next((row.a for row in contract.phases if isinstance(row.a, InputNorm)), None)
+        if planes is not None:
+            order = self._order or {}
+            rows = bind_input_rows(self.result.canonical, self._mmas, self._b, order, planes.parameter)
             expected = self.result.expected = Expected(contract, self._arithmetic, rows)
         self._a: dict[int, dict[Fragment, list[tuple[int, int]]]] = {}
         self._c: dict[int, dict[tuple[int, int], Fragment]] = {}
@@ -165,6 +167,10 @@ class _Recogniser:
         table = self._a_of(row)
         if table is None:
             label = self._labels.setdefault(a, len(self._labels))
+            if isinstance(row.a, InputNorm):
+                text = term_text(self.result.canonical.terms, a[0])
+                odd = TermDifference(f"{row.a}, each word decoded once", text, mma.statement)
+                self.result.differences[row.index].append((f"A of m-tile {label}", odd))
             return (self._order or {}).get(label, label)
         places = [m for m, step in table.get(a, ()) if step == s]
         if places:
@@ -187,7 +193,10 @@ class _Recogniser:
             wanted = self._c_of(row).get((m, n), ())
         if isinstance(row.c, Bias) and not s:
             self._vote(row, m, n, c)
-        if wanted != c:
+        if not wanted:
+            odd = TermDifference(str(row.c), term_text(self.result.canonical.terms, c[0]), mma.statement)
+            self.result.differences[row.index].append((f"C of tile ({m}, {n})", odd))
+        elif wanted != c:
             self._differs(row, f"C of tile ({m}, {n})" + (f", k step {s}" if s else ""), wanted, c, mma)
 
     def _vote(self, row: PhaseRow, m: int, n: int, c: Fragment) -> None:
