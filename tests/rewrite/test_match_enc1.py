@@ -73,12 +73,17 @@ def test_combined_module_is_recognised_entry_by_entry() -> None:
     assert [(entry["layer"], entry["equal"]) for entry in report["entries"]] == [("enc0", True), ("enc1", True)]
 
 
+WEIGHTS = "B of n-tile 2, k step 0, word 0: expected W [1664+16*lane], found W [1696+16*lane]"
+GAIN = "A of m-tile 0, k step 0, word 2: expected W [16+4*(lane&3)], found W [20+4*(lane&3)]"
+INPUT = "A of m-tile 0: expected norm(input 8 plane 0, gain 0), each word decoded once"
+
+
 @pytest.mark.parametrize(
     ("pattern", "new", "place"),
     [
-        (r"add\.s64 (\s*%rd\d+, %rd\d+), 1664;", r"add.s64 \1, 1696;", (3, "B of n-tile 2, k step 0, word 0: expected W [1664+16*lane], found W [1696+16*lane]")),
-        (r"(ld\.global\.v2\.u16 .*)\+16\];", r"\1+20];", (1, "A of m-tile 0, k step 0, word 2: expected W [16+4*(lane&3)], found W [20+4*(lane&3)]")),
-        (r"(cvt\.rn\.f16x2\.e4m3x2 %r\d+), %rs(\d+);", None, (1, "A of m-tile 0: expected norm(input 8 plane 0, gain 0), each word decoded once")),
+        (r"add\.s64 (\s*%rd\d+, %rd\d+), 1664;", r"add.s64 \1, 1696;", (3, WEIGHTS)),
+        (r"(ld\.global\.v2\.u16 .*)\+16\];", r"\1+20];", (1, GAIN)),
+        (r"(cvt\.rn\.f16x2\.e4m3x2 %r\d+), %rs(\d+);", None, (1, INPUT)),
     ],
     ids=["weights", "gain", "input word"],
 )

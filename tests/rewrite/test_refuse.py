@@ -263,7 +263,7 @@ def test_7_a_weight_fragment_from_another_buffer(
     address = match.kernel.body[load].uses[0]
     lines = f"\tld.param.u64 {address}, [{entry}_param_0+48];\n\tcvta.to.global.u64 {address}, {address};\n"
     module = edit_function(enc0, entry, insert_before={load: lines})
-    assert_refused(module, contract, 7, "another address than the weight image")
+    assert_refused(module, contract, 7, "B of n-tile 0", "found load(48")
 
 
 def test_7_one_mma_less(enc0: Module, contract: LayerContract, entry: str, plan: CutPlan) -> None:

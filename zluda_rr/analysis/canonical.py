@@ -209,7 +209,8 @@ class Canonical:
 
     def _buffer_word(self, statement: Statement, root: Atom, position: int, size: int, held: int) -> Term | None:
         """What a plain load reads from another buffer: the word at an address, since the kernel only reads it."""
-        if root.kind != "parameter" or "volatile" in statement.modifiers or held != 8 * size or statement.opcode != "ld":
+        plain = statement.opcode == "ld" and "volatile" not in statement.modifiers
+        if root.kind != "parameter" or held != 8 * size or not plain:
             return None
         return self.terms.make("load", root.number, size, self.address(statement), position)
 

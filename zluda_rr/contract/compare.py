@@ -42,7 +42,10 @@ def _descend(terms: Terms, expected: Term, found: Term) -> tuple[Term, Term] | N
     ours, theirs = terms.children(expected), terms.children(found)
     if str(a[0]).split(".")[0] in _COMMUTATIVE:
         first, second = _only(ours, theirs), _only(theirs, ours)
-        return (first[0], second[0]) if len(first) == len(second) == 1 else None
+        if len(first) == len(second) == 1:
+            return first[0], second[0]
+        pairs = [(x, y) for x in first for y in second if terms.operation(x) == terms.operation(y)]
+        return pairs[0] if pairs else None
     differing = [(x, y) for x, y in zip(ours, theirs, strict=True) if x != y]
     return differing[0] if differing else None
 

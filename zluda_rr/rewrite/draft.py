@@ -1,8 +1,8 @@
 """The rule of a layer that nobody has written yet, inferred from its kernel.
 
-The family's structure is taken for granted; the layer's numbers follow from the products of the kernel, recovered without
-a rule. What was inferred is then expanded and compared with the kernel word for word, like any rule, so a draft says of
-itself whether it holds.
+The family's structure is taken for granted; the layer's numbers follow from the products of the kernel, recovered
+without a rule. What was inferred is then expanded and compared with the kernel word for word, like any rule, so a draft
+says of itself whether it holds.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def _numbers(rows: Sequence[Row], family: Family, place: str) -> LayerNumbers:
     scores = [row for row in rows if isinstance(row.c, Bias)]
     branches = [row for row in rows if isinstance(row.a, Derived) and row.a.kind == "activation"]
     if not scores or not branches:
-        raise UserError(f"{place}: no layer of the family: {len(scores)} score and {len(branches)} branch products found")
+        found = f"{len(scores)} score and {len(branches)} branch products found"
+        raise UserError(f"{place}: no layer of the family: {found}")
     queries, keys, _ = scores[0].phase.shape
     channels = branches[0].phase.shape[1]
     ring = (keys - queries) // (2 * sum(family.tile))
@@ -113,7 +114,7 @@ def _numbers(rows: Sequence[Row], family: Family, place: str) -> LayerNumbers:
     array = next((row.a.array for row in rows if isinstance(row.a, Shared)), "")
     first = min(row.b.at for row in rows if isinstance(row.b, Weights))
     last = rows[-1]
-    logits = last.phase.shape[1] if last is not branches[-1] and last is not merge and isinstance(last.c, Columns) else 0
+    extra = last is not branches[-1] and last is not merge and isinstance(last.c, Columns)
     return LayerNumbers(
         channels=channels,
         heads=len(scores),
@@ -124,7 +125,7 @@ def _numbers(rows: Sequence[Row], family: Family, place: str) -> LayerNumbers:
         input_parameter=planes.parameter if planes is not None else 0,
         array=_identifier(array),
         merge=merge.phase.shape[1] if merge is not None else 0,
-        logits=logits,
+        logits=last.phase.shape[1] if extra else 0,
     )
 
 
@@ -188,7 +189,7 @@ def _text(
     family: Family,
 ) -> tuple[str, list[str]]:
     _, end = expand(numbers)
-    problems = ["names of surfaces and weight regions are invented", "sizes of surfaces: halved or not is all that shows"]
+    problems = ["names of surfaces and weight regions", "sizes of surfaces: halved or not is all that shows", "cuts"]
     if any("%tid.z" in str(s.words) for s in kernel.body.statements if s.instruction is not None):
         problems.append("waves: the kernel reads %tid.z, so a block has several; 1 is written")
     tokens = "x".join(map(str, family.tile))

@@ -29,8 +29,8 @@ def bind_input_rows(
 ) -> dict[tuple[int, int], list[Term]] | None:
     """Words by (m-tile, half) and n-tile over all planes; None where the products take something else.
 
-    `weights`: places of B fragments. m-tiles are numbered by first appearance and renumbered by `order`. Every word must
-    be another one, decoded from what the pointer at `parameter` leads to.
+    `weights`: places of B fragments. m-tiles are numbered by first appearance and renumbered by `order`. Every word
+    must be another one, decoded from what the pointer at `parameter` leads to.
     """
     terms, canonical = canonical.terms, canonical.fresh()  # no accumulator has its name yet
     tiles: dict[tuple[Term, ...], int] = {}

@@ -71,12 +71,10 @@ class LayerMatch:
 
     def first_difference(self) -> str | None:
         """The first way in which the kernel is not the contract's, for a refusal."""
-        for text in self.differences:
-            return text
-        for row in self.rows:
-            for text in row.differences:
-                return f"phase {row.expected.index}: {text}"
-        return None
+        phases = [f"phase {row.expected.index}: {text}" for row in self.rows for text in row.differences]
+        stray = set(self.recognition.stray)  # often follows from a phase that differs
+        around = [text for text in self.differences if text not in stray]
+        return next(iter((*around, *phases, *self.differences)), None)
 
 
 def analyse(module: Module, function: Function, block: tuple[int, int, int] | None = None) -> Kernel:

@@ -140,6 +140,8 @@ class _Recogniser:
             )
             return
         row, n, s = choices[0]
+        if isinstance(row.c, Bias):
+            self._vote(row, a, n, c)
         m = self._row_tile(row, a, s, mma, c, n)
         place = (m, n, s)
         if place in self.result.placed[row.index]:
@@ -191,21 +193,20 @@ class _Recogniser:
             wanted = tuple(self._arithmetic.partial(row.index, m, half, n, s - 1) for half in (0, 1))
         else:
             wanted = self._c_of(row).get((m, n), ())
-        if isinstance(row.c, Bias) and not s:
-            self._vote(row, m, n, c)
         if not wanted:
             odd = TermDifference(str(row.c), term_text(self.result.canonical.terms, c[0]), mma.statement)
             self.result.differences[row.index].append((f"C of tile ({m}, {n})", odd))
         elif wanted != c:
             self._differs(row, f"C of tile ({m}, {n})" + (f", k step {s}" if s else ""), wanted, c, mma)
 
-    def _vote(self, row: PhaseRow, m: int, n: int, c: Fragment) -> None:
-        """The seed says which query rows and which keys these are; unknown rows were numbered as they appeared."""
-        if not self._labels and not any(isinstance(r.a, InputNorm) for r in self._contract.phases):
-            return
+    def _vote(self, row: PhaseRow, a: Fragment, n: int, c: Fragment) -> None:
+        """The seed says which query rows and which keys these are; unknown rows were numbered as they appeared. Queries
+        are packed like keys: registers 0 and 2 of A are the B fragment of the same eight rows.
+        """
         true = next((place for place, words in self._c_of(row).items() if words == c), None)
-        if true is not None:
-            self._votes[m].add(true[0])
+        queries = next((tile for other, tile, _ in self._b.get((a[0], a[2]), ()) if other is row), None)
+        if true is not None and queries is not None:
+            self._votes[queries >> 1].add(true[0])
             self._votes[n >> 1].add(true[1] >> 1 if not (true[1] ^ n) & 1 else -1)
 
     def _differs(self, row: PhaseRow, what: str, wanted: Fragment, found: Fragment, mma: Mma) -> None:
