@@ -35,7 +35,9 @@ def smallest_difference(terms: Terms, expected: Term, found: Term) -> tuple[Term
 
 def _descend(terms: Terms, expected: Term, found: Term) -> tuple[Term, Term] | None:
     a, b = terms.table[expected], terms.table[found]
-    if a[0] != b[0] or a[0] == "poly" or len(a) != len(b):
+    if a[0] == b[0] == "poly":
+        return _descend_sum(terms, expected, found)
+    if a[0] != b[0] or len(a) != len(b):
         return None
     if any(x != y and not (isinstance(x, Term) and isinstance(y, Term)) for x, y in zip(a, b, strict=True)):
         return None
@@ -48,6 +50,17 @@ def _descend(terms: Terms, expected: Term, found: Term) -> tuple[Term, Term] | N
         return pairs[0] if pairs else None
     differing = [(x, y) for x, y in zip(ours, theirs, strict=True) if x != y]
     return differing[0] if differing else None
+
+
+def _descend_sum(terms: Terms, expected: Term, found: Term) -> tuple[Term, Term] | None:
+    """Sums of the same numbers times unknowns, one of which differs."""
+    ours, theirs = terms.poly(expected), terms.poly(found)
+    first = [(m, c) for m, c in ours.items() if theirs.get(m) != c]
+    second = [(m, c) for m, c in theirs.items() if ours.get(m) != c]
+    if len(first) != 1 or len(second) != 1 or first[0][1] != second[0][1]:
+        return None
+    factors = _only(first[0][0], second[0][0]), _only(second[0][0], first[0][0])
+    return (factors[0][0], factors[1][0]) if len(factors[0]) == len(factors[1]) == 1 else None
 
 
 def _only(these: Iterable[Term], those: Iterable[Term]) -> list[Term]:
