@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from zluda_rr.forms import Spelling
 from zluda_rr.forms.probe import BITS, COLUMNS, FACT_BITS, PLACES, row_stride
 
 Slots = NDArray[np.uint64]
@@ -65,8 +66,9 @@ def _column(kind: str, place: int, count: int, rng: np.random.Generator) -> Slot
     if place < 2:
         mixed[:pairs] = specials[order % len(specials) if place == 0 else order // len(specials)]
     bits = BITS[kind]
-    if kind == "pred":
-        return mixed & np.uint64(1)
+    if kind == "pred":  # some warps have it in all lanes or in none
+        warp = np.arange(count) // 32 % 4
+        return np.where(warp == 1, np.uint64(1), np.where(warp == 2, np.uint64(0), mixed & np.uint64(1)))
     low = np.uint64((1 << bits) - 1)
     return (mixed & low) | (anything & ~low)
 
@@ -95,6 +97,14 @@ def rows(count: int, seed: int) -> Slots:
     for index, (kind, place) in enumerate(columns):
         out[:, index] = _column(kind, place, count, rng)
     return out
+
+
+def edge_constants(spelling: Spelling) -> list[int]:
+    """Constants for the last operand of a form: special values of its type, always 24 of them."""
+    kind = spelling.form.operands[-1].type if spelling.form.operands else "b32"
+    known = kind if kind in ("f32", "f64") else f"b{max(16, BITS.get(kind, 32))}"
+    specials = [int(value) for value in _specials(known if known in COLUMNS else "b64")]
+    return [specials[index * len(specials) // 24] for index in range(24)]
 
 
 WIDTH, TEXEL, PITCH = 12, 8, 128

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from zluda_rr.emulate.gfx12 import load_code_object, run_kernel
 from zluda_rr.emulate.memory import AddressSpace
 from zluda_rr.emulate.ptx import run_entry
 from zluda_rr.forms import Probe, ProbeKernel, probe_kernel
-from zluda_rr.forms.probe import BLOB_BYTES
+from zluda_rr.forms.probe import BLOB_BYTES, WIDE
 from zluda_rr.ptx import Module, parse
 
 _EXPONENT = {"f16": (0x7C00, 0x03FF), "f32": (0x7F800000, 0x007FFFFF), "f64": (0x7FF << 52, (1 << 52) - 1)}
@@ -34,7 +34,9 @@ class Difference:
     lowered: int
 
     def __str__(self) -> str:
-        return f"{self.probe.name}: row {self.row}, slot {self.slot}: oracle {self.oracle:#x}, lowered {self.lowered:#x}"
+        return (
+            f"{self.probe.name}: row {self.row}, slot {self.slot}: oracle {self.oracle:#x}, lowered {self.lowered:#x}"
+        )
 
 
 def _space(inputs: Slots, out_bytes: int) -> tuple[AddressSpace, bytes]:
@@ -59,9 +61,6 @@ def _results(memory: AddressSpace, kernel: ProbeKernel) -> Slots:
     return memory.view("out").view(np.uint64).reshape(-1, kernel.row_bytes // 8)
 
 
-Launch = Callable[[Module, AddressSpace, bytes, int], None]
-
-
 def run_oracle(module: Module, memory: AddressSpace, params: bytes, blocks: int) -> None:
     run_entry(module, "probe", grid=(blocks, 1, 1), block=(32, 1, 1), params=params, memory=memory, model="exact")
 
@@ -71,22 +70,44 @@ def run_lowered(module: Module, memory: AddressSpace, params: bytes, blocks: int
     run_kernel(code, "probe", (blocks, 1, 1), (32, 1, 1), params, memory, "exact")
 
 
-def differences(probes: Sequence[Probe], *, count: int, seed: int, lowered: Launch = run_lowered) -> list[Difference]:
-    """Run all probes in one kernel on `count` rows of operands; the first difference of each."""
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What the oracle and the lowered kernel wrote for the probes of one kernel."""
+
+    probes: Sequence[Probe]
+    kernel: ProbeKernel
+    oracle: Slots
+    lowered: Slots
+
+    def differences(self) -> list[Difference]:
+        """The first difference of each probe that has one."""
+        found = []
+        for probe, slot in zip(self.probes, self.kernel.slots, strict=True):
+            difference = _first_difference(probe, slot, self.oracle, self.lowered)
+            if difference is not None:
+                found.append(difference)
+        return found
+
+    def constant(self) -> list[str]:
+        """Probes of which no result depends on the operands, and which therefore show nothing."""
+        return [
+            probe.name
+            for probe, slot in zip(self.probes, self.kernel.slots, strict=True)
+            if probe.outputs and len(np.unique(self.oracle[:, slot : slot + len(probe.outputs)], axis=0)) < 2
+        ]
+
+
+def compare(probes: Sequence[Probe], *, count: int = 1024, seed: int = 1) -> Comparison:
+    """Run all probes in one kernel on `count` rows of operands, in both."""
     kernel = probe_kernel(probes)
     module = parse(kernel.text, filename="forms.ptx")
     inputs = rows(count, seed)
     outcome = []
-    for launch in (run_oracle, lowered):
+    for launch in (run_oracle, run_lowered):
         memory, params = _space(inputs, count * kernel.row_bytes)
         launch(module, memory, params, count // 32)
         outcome.append(_results(memory, kernel))
-    found = []
-    for probe, slot in zip(probes, kernel.slots, strict=True):
-        difference = _first_difference(probe, slot, *outcome)
-        if difference is not None:
-            found.append(difference)
-    return found
+    return Comparison(probes, kernel, *outcome)
 
 
 def _first_difference(probe: Probe, slot: int, oracle: Slots, lowered: Slots) -> Difference | None:
@@ -105,7 +126,7 @@ def _compared_as(probe: Probe, kind: str) -> str:
     moved = ("mov", "ld", "st", "selp", "slct", "shfl", "suld", "sust", "prmt", "movmatrix")
     if probe.spelling.pattern.opcode == "mma":
         return "f16x2"
-    return "b64" if probe.spelling.pattern.opcode in moved or probe.wide else kind
+    return "b64" if probe.spelling.pattern.opcode in moved or probe.variant == WIDE else kind
 
 
 def _equal(a: Slots, b: Slots, kind: str, ulp: int) -> NDArray[np.bool_]:
@@ -127,7 +148,11 @@ def _equal(a: Slots, b: Slots, kind: str, ulp: int) -> NDArray[np.bool_]:
 
 
 def batches(probes: Sequence[Probe], size: int) -> list[Sequence[Probe]]:
-    """The probes in kernels; those whose f32 instructions have .ftz apart, so that some kernels flush by their mode."""
+    """The probes in kernels. Those with .ftz twice: by themselves, so that the kernel's mode flushes, and together with
+    an instruction that keeps denormals, so that they must."""
     flushing = [probe for probe in probes if "ftz" in probe.spelling.modifiers]
     others = [probe for probe in probes if "ftz" not in probe.spelling.modifiers]
-    return [part[start : start + size] for part in (flushing, others) for start in range(0, len(part), size)]
+    keeping = [probe for probe in others if probe.spelling.name == "add.f32"][:1]
+    found = [flushing[start : start + size] for start in range(0, len(flushing), size)]
+    found += [[*keeping, *batch] for batch in found] if keeping else []
+    return found + [others[start : start + size] for start in range(0, len(others), size)]

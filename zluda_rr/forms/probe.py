@@ -32,11 +32,11 @@ _ELEMENT_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "e4m3": 8, "e5m2"
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One form in a kernel. `outputs` are the types of its result slots, `text` has `%o0`… as `@0`…; `wide`: registers
-    of twice the width, where the instruction allows that."""
+    """One form in a kernel. `outputs` are the types of its result slots, `text` has its own registers as `@0`…, its
+    slots as `@S0`…, labels as `@L`, `@T`. `variant`: what is unusual about the operands, for the name."""
 
     spelling: Spelling
-    wide: bool
+    variant: str
     text: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -44,8 +44,10 @@ class Probe:
     @property
     def name(self) -> str:
         """`cvt.u16.f32`, with `(wide)` for wide registers and the number of operands where it may vary."""
-        extra = [f"{self.spelling.operands} operands"] if self.spelling.operands > self.spelling.pattern.required else []
-        extra += ["wide registers"] if self.wide else []
+        extra = (
+            [f"{self.spelling.operands} operands"] if self.spelling.operands > self.spelling.pattern.required else []
+        )
+        extra += [self.variant] if self.variant else []
         return self.spelling.name + (f" ({', '.join(extra)})" if extra else "")
 
 
@@ -65,16 +67,25 @@ def column_of(type_name: str) -> str:
     return type_name if type_name in COLUMNS else f"b{max(16, BITS[type_name])}"
 
 
-def probe_of(spelling: Spelling, *, wide: bool = False) -> Probe:
-    """The statement of a form with registers for its operands."""
-    return _Builder(spelling, wide).build()
+WIDE = "wide registers"
+
+
+def probe_of(spelling: Spelling, *, wide: bool = False, constant: int | None = None) -> Probe:
+    """The statement of a form with registers for its operands.
+
+    `wide`: registers of twice the width, as loads, stores and conversions of integers allow. `constant`: the bits of a
+    constant in place of the last source, where that may be one.
+    """
+    return _Builder(spelling, wide, constant).build()
 
 
 class _Builder:
-    def __init__(self, spelling: Spelling, wide: bool) -> None:
+    def __init__(self, spelling: Spelling, wide: bool, constant: int | None) -> None:
         self.spelling = spelling
         self.form = spelling.form
         self.wide = wide
+        self.constant = constant
+        self.variant = WIDE if wide else ""
         self.inputs: list[str] = []
         self.outputs: list[str] = []
         self.before = ""
@@ -87,7 +98,7 @@ class _Builder:
         if self.form.opcode in ("ret", "exit"):
             statement = f"@%never {statement}"
         text = self.before + statement + self.after
-        return Probe(self.spelling, self.wide, text, tuple(self.inputs), tuple(self.outputs))
+        return Probe(self.spelling, self.variant, text, tuple(self.inputs), tuple(self.outputs))
 
     def _call(self, operands: list[str]) -> None:
         """A label for a branch's target."""
@@ -106,6 +117,11 @@ class _Builder:
         constant = _CONSTANTS.get((self.form.opcode, operand.name)) or _CONSTANTS.get(("", operand.name))
         if constant is not None:
             return constant
+        if self.constant is not None and not operand.written and index == len(self.form.operands) - 1:
+            text = constant_text(operand.type, self.constant)
+            if text:
+                self.variant = f"constant {text}"
+                return text
         count = self._count(operand)
         names = [self._register(operand, index, element) for element in range(count or 1)]
         if self.form.opcode == "setp" and operand.written:
@@ -173,6 +189,16 @@ class _Builder:
         return f"[%handle, {{{', '.join(axes)}}}]"
 
 
+def constant_text(type_name: str, bits: int) -> str:
+    """A constant of the type with (the low part of) these bits; "" where PTX has none."""
+    if type_name in ("f32", "f64"):
+        return f"0f{bits & 0xFFFFFFFF:08X}" if type_name == "f32" else f"0d{bits & (1 << 64) - 1:016X}"
+    if type_name[0] not in "bus" or type_name.endswith("x2") or BITS[type_name] == 128:
+        return ""
+    value = bits & ((1 << BITS[type_name]) - 1)
+    return str(value - (1 << BITS[type_name]) if type_name[0] == "s" and value >> (BITS[type_name] - 1) else value)
+
+
 _ROLES = {"label": "@L", "function": "callee", "params": "()", "any": "%in_b32_0"}
 _CONSTANTS = {
     ("", "lut"): "0xe8",
@@ -197,7 +223,7 @@ def _fragment(operand: isa.OperandForm, shape: str, type_name: str) -> int:
     return max(1, ceil(elements * bits / 32 / max(32, bits)))
 
 
-# ------------------------------------------------------------------------------------------------------------ the kernel
+# ----------------------------------------------------------------------------------------------------------- the kernel
 
 
 def probe_kernel(probes: Sequence[Probe], *, stores: bool = True) -> ProbeKernel:
@@ -247,7 +273,7 @@ def _placed(probe: Probe, index: int, slot: int, stored: bool) -> tuple[str, lis
             stores.append(f"selp.b32 %flag, 1, 0, {name};\nst.global.b32 {target}, %flag;")
             continue
         bits = max(16, BITS[type_name])
-        bits = 2 * bits if probe.wide and bits < 64 else bits
+        bits = 2 * bits if probe.variant == WIDE and bits < 64 else bits
         registers.append((f"b{bits}", name))
         if bits == 128:
             continue

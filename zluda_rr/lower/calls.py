@@ -14,6 +14,9 @@ from zluda_rr.lower.problem import LoweringError, unsupported
 from zluda_rr.lower.scalar import is_scalar, width
 from zluda_rr.ptx import Address, Body, Group, Module, Operand, Param, Register, Statement, Symbol, linearise
 
+RESERVED = ("zrt_", "zrr.")
+"""What the lowering's own functions are called."""
+
 
 def _parameter(e: Emitter, operand: Operand) -> tuple[str, int] | None:
     """Slot and width of the call parameter that `[name]` addresses, or of a function's own parameter or result."""
@@ -44,8 +47,9 @@ def _access(e: Emitter, s: Statement, operand: Operand) -> tuple[str, int] | Non
         return None
     name, bits = found
     assert isinstance(operand, Address)
+    assert isinstance(operand.base, Symbol)
     kinds = [kind for kind in s.modifiers if is_scalar(kind)]
-    plain = len(s.modifiers) == 2 and len(kinds) == 1 and isinstance(operand.base, Symbol)
+    plain = len(s.modifiers) == 2 and len(kinds) == 1
     if not plain or operand.offset or operand.base.offset or width(kinds[0]) != bits:
         raise e.refuse(s, "only whole scalars of a call")
     return name, bits
@@ -79,7 +83,9 @@ def call(e: Emitter, s: Statement) -> None:
     """call{.uni} (result), name, (arguments)."""
     results, callee, arguments = _parts(e, s)
     passed = [_argument(e, s, argument) for argument in arguments]
-    name = e.settings.functions.get(callee, callee)
+    if callee in e.settings.functions:
+        _fits(e, s, callee, [kind for kind, _ in passed], [f"i{_bits(e, s, result)}" for result in results])
+    name = e.settings.function_names.get(callee, callee)
     if not results:
         e.call("void", name, *passed, local=callee in e.settings.functions)
         return
@@ -91,6 +97,16 @@ def call(e: Emitter, s: Statement) -> None:
         e.line(f"store i{bits} {value}, ptr addrspace(5) {e.slot(results[0].name, bits)}")
 
 
+def _fits(e: Emitter, s: Statement, callee: str, passed: list[str], results: list[str]) -> None:
+    """Refuse a call with other types than the function has."""
+    function = e.settings.functions[callee]
+    takes, gives = ([f"i{_scalar_bits(p)}" for p in part] for part in (function.params, function.returns))
+    if passed != takes or results != gives:
+        if "i0" in (*takes, *gives) or len(gives) > 1:
+            return  # the function itself is refused
+        raise e.refuse(s, f"{callee} takes other parameters")
+
+
 def _parts(e: Emitter, s: Statement) -> tuple[Sequence[Operand], str, Sequence[Operand]]:
     """Results, callee and arguments of a direct call."""
     lists = [operand.elements for operand in s.operands if isinstance(operand, Group)]
@@ -100,8 +116,8 @@ def _parts(e: Emitter, s: Statement) -> tuple[Sequence[Operand], str, Sequence[O
     callee = named[0]
     if not isinstance(callee, Symbol) or callee.name in e.body.labels or lists or len(named) > 1 or len(results) > 1:
         raise e.refuse(s, "only direct calls with at most one result")
-    if set(s.modifiers) - {"uni"}:
-        raise e.refuse(s)
+    if set(s.modifiers) - {"uni"} or callee.name.startswith(RESERVED):
+        raise e.refuse(s, callee.name)
     return results, callee.name, arguments
 
 
@@ -152,7 +168,10 @@ def _called(module: Module, statement: Statement) -> list[str]:
         return []
     names = [operand.name for operand in statement.operands if isinstance(operand, Symbol)]
     functions = [module.function(name) for name in names[:1]]
-    return [function.name for function in functions if function is not None and function.body is not None]
+    defined = [function.name for function in functions if function is not None and function.body is not None]
+    if any(function is not None and function.kind == "entry" for function in functions):
+        raise unsupported(module.filename, statement, "a kernel")
+    return defined
 
 
 def _result(e: Emitter) -> Param | None:
@@ -171,19 +190,16 @@ def header(e: Emitter) -> str:
     result = _result(e)
     kind = "void" if result is None else f"i{_scalar_bits(result)}"
     params = ", ".join(f"i{_scalar_bits(p)} {e.params[p.name]}" for p in function.params)
-    return f"define internal {kind} @{e.settings.functions[function.name]}({params}) #0 {{"
+    return f"define internal {kind} @{e.settings.function_names[function.name]}({params}) #0 {{"
 
 
 def incoming(e: Emitter) -> list[str]:
-    """Stores of a function's parameters to their slots, zero for its result."""
-    if e.body.function.kind == "entry":
-        return []
-    values = [(param, e.params[param.name]) for param in e.body.function.params]
-    values += [(param, "0") for param in e.body.function.returns]
+    """Stores of a function's parameters to their slots; zero for its result, and for the variables of calls in it."""
+    given = {} if e.body.function.kind == "entry" else e.params
     return [
-        f"  store i{_scalar_bits(param)} {value}, ptr addrspace(5) {e.slot(param.name, _scalar_bits(param))}"
-        for param, value in values
-        if param.name in e.slots
+        f"  store i{bits} {given.get(name, '0')}, ptr addrspace(5) {e.slot(name, bits)}"
+        for name, bits in sorted(e.slots.items())
+        if name not in e.body.registers
     ]
 
 

@@ -8,7 +8,7 @@ from zluda_rr.lower import floating
 from zluda_rr.lower.emitter import Emitter, pair_elements
 from zluda_rr.lower.handler import Handler
 from zluda_rr.lower.modifiers import Modifiers
-from zluda_rr.lower.scalar import BITS, INTEGERS, is_float, is_signed, width
+from zluda_rr.lower.scalar import BITS, INTEGERS, is_signed, width
 from zluda_rr.ptx import Operand, Statement
 
 _RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge")

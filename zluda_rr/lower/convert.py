@@ -93,7 +93,7 @@ def _bounds(kind: str) -> tuple[int, int]:
 
 
 def _to_integer(e: Emitter, s: Statement, mods: Modifiers, kinds: tuple[str, ...]) -> None:
-    """Always clamps to the result's range. NaN gives 0, or the top bit alone where f64 or a 64-bit result is involved."""
+    """Always clamps to the result's range. NaN gives 0, or the top bit alone where f64 or 64 bits are involved."""
     to, source = kinds
     rounding, ftz = mods.take(*_INTEGER_ROUNDING), mods.flag("ftz")
     mods.flag("sat")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from zluda_rr.lower.modifiers import Modifiers
 from zluda_rr.lower.problem import LoweringError, unsupported
 from zluda_rr.lower.scalar import is_float, is_signed, llvm_type, width
-from zluda_rr.ptx import Body, Immediate, Negated, Operand, Pair, Register, Statement, Symbol, VarDecl, Vector
+from zluda_rr.ptx import Body, Function, Immediate, Negated, Operand, Pair, Register, Statement, Symbol, VarDecl, Vector
 
 # Values of PTX's special registers as IR calls; zrt_ functions are in kernels/ptx_runtime.hip.
 _SPECIAL = {
@@ -27,15 +27,16 @@ class Settings:
     """What holds for a whole kernel.
 
     `flush`: the kernel's mode flushes f32 denormals, so `.ftz` needs no code. `block`: threads of a block (x, y, z)
-    where the kernel fixes them (.reqntid). `shared`: LLVM globals of the variables in shared memory. `functions`: LLVM
-    names of the functions that the module defines.
+    where the kernel fixes them (.reqntid). `shared`: LLVM globals of the variables in shared memory. `functions`: those
+    called ones that the module defines, `function_names` their names in LLVM.
     """
 
     filename: str
     flush: bool
     block: tuple[int, int, int] | None
     shared: Mapping[VarDecl, str]
-    functions: Mapping[str, str]
+    functions: Mapping[str, Function]
+    function_names: Mapping[str, str]
 
 
 class Emitter:
@@ -147,11 +148,16 @@ class Emitter:
         """LLVM block of a PTX label."""
         return self._labels[name]
 
+    def shared_variable(self, name: str) -> str:
+        """LLVM global of a variable in shared memory, "" where the name is none."""
+        variable = self.body.variables.get(name)
+        return "" if variable is None else self.settings.shared.get(variable, "")
+
     def address_of(self, statement: Statement, symbol: Symbol, bits: int) -> str:
         """Address of a shared variable (LDS offset) or a kernel parameter, plus the symbol's offset."""
-        variable = self.body.variables.get(symbol.name)
-        if variable in self.settings.shared:
-            base = self.op(f"ptrtoint ptr addrspace(3) {self.settings.shared[variable]} to i32")
+        shared = self.shared_variable(symbol.name)
+        if shared:
+            base = self.op(f"ptrtoint ptr addrspace(3) {shared} to i32")
             value = self.resize(base, 32, bits)
         elif symbol.name in self.params and self.body.function.kind == "entry":
             value = self.resize(self.op(f"ptrtoint ptr addrspace(4) {self.params[symbol.name]} to i64"), 64, bits)

@@ -17,8 +17,8 @@ _HALVES = ("f16", "f16x2")
 _BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
 SUFFIX = {"f16": "f16", "f16x2": "v2f16", "f32": "f32", "f64": "f64"}
 
-# gfx12 instructions for the .approx functions: v_rcp_f32, v_rsq_f32, v_exp_f32, v_log_f32, v_sqrt_f32. All take and give
-# zeros for denormals, whatever the mode.
+# gfx12 instructions for the .approx functions: v_rcp_f32, v_rsq_f32, v_exp_f32, v_log_f32, v_sqrt_f32. All take and
+# give zeros for denormals, whatever the mode.
 _APPROX = {
     "rcp": "llvm.amdgcn.rcp.f32",
     "rsqrt": "llvm.amdgcn.rsq.f32",

@@ -54,6 +54,8 @@ def _bodies(module: Module, entry: str) -> list[Body]:
     if function is None or function.kind != "entry" or function.body is None:
         known = ", ".join(f.name for f in module.entries) or "none"
         raise LoweringError(f"{module.filename}: no entry {entry}; the module's entries: {known}")
+    if entry.startswith(calls.RESERVED):
+        raise LoweringError(f"{module.filename}: {entry}: names that start with zrt_ are the lowering's own")
     return calls.reachable(module, linearise(function, module))
 
 
@@ -63,8 +65,9 @@ def _emitters(module: Module, bodies: Sequence[Body]) -> list[Emitter]:
         for variable in body.variables.values():
             if variable.space.startswith("shared"):
                 shared.setdefault(variable, f"@zrr.shared.{len(shared)}")
-    functions = {body.function.name: f"zrr.function.{index}" for index, body in enumerate(bodies) if index}
-    settings = Settings(module.filename, _flushes(bodies), _fixed_block(bodies[0].function), shared, functions)
+    functions = {body.function.name: body.function for body in bodies[1:]}
+    names = {name: f"zrr.function.{index}" for index, name in enumerate(functions)}
+    settings = Settings(module.filename, _flushes(bodies), _fixed_block(bodies[0].function), shared, functions, names)
     return [Emitter(body, settings) for body in bodies]
 
 

@@ -25,7 +25,7 @@ _ELEMENTS = ("b8", "u8", "s8", *BITS, *INTEGERS, "f32", "f64")
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """A load or store: LLVM's address space, the elements' type and number, `volatile `, whether nobody writes there."""
+    """A load or store: LLVM's address space, type and number of the elements, `volatile `, whether nobody writes."""
 
     space: int
     kind: str
@@ -52,9 +52,8 @@ def pointer(e: Emitter, s: Statement, address: Address, space: int) -> str:
         raise e.refuse(s, "absolute address")
     if isinstance(base, Symbol):
         offset += base.offset
-        variable = e.body.variables.get(base.name)
-        if space == 3 and variable in e.settings.shared:
-            start = e.settings.shared[variable]
+        if space == 3 and e.shared_variable(base.name):
+            start = e.shared_variable(base.name)
         elif space == 4 and base.name in e.params and e.body.function.kind == "entry" and "param" in s.modifiers:
             start = e.params[base.name]
         else:

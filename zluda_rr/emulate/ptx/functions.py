@@ -43,7 +43,7 @@ class Functions:
     _open: list[str] = field(default_factory=list)
 
     def callee(self, name: str, local_base: int) -> Callee | None:
-        """The function, compiled with its local memory from `local_base` on; None where the module has no body of it."""
+        """The function, compiled, its local memory from `local_base` on; None where the module has no body of it."""
         function = self.module.function(name) if self.module is not None else None
         if function is None or function.body is None:
             return None

@@ -72,9 +72,7 @@ class Program:
     layout: Layout
 
 
-def compile_body(
-    body: Body, layout: Layout, capture: frozenset[int], functions: Functions | None = None
-) -> Program:
+def compile_body(body: Body, layout: Layout, capture: frozenset[int], functions: Functions | None = None) -> Program:
     """Compile every statement. OracleError names the first one without semantics and its line."""
     compiler = _compiler(body, layout, functions)
     starts = _segment_starts(body)
@@ -94,9 +92,7 @@ def _compiler(body: Body, layout: Layout, functions: Functions | None) -> Compil
     return Compiler(body, dict(layout.addresses), lambda name: functions.callee(name, layout.local_bytes))
 
 
-def refused_statements(
-    body: Body, layout: Layout, functions: Functions | None = None
-) -> Mapping[int, OracleError]:
+def refused_statements(body: Body, layout: Layout, functions: Functions | None = None) -> Mapping[int, OracleError]:
     """Every statement without semantics: its number and what `compile_body` would say of it."""
     compiler = _compiler(body, layout, functions)
     found: dict[int, OracleError] = {}

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from zluda_rr.emulate.memory import AddressSpace, MemoryFault
 from zluda_rr.emulate.ptx import program as programs
 from zluda_rr.emulate.ptx.compiler import Constant, Special
-from zluda_rr.emulate.ptx.kinds import Array, Mask
 from zluda_rr.emulate.ptx.functions import Functions
+from zluda_rr.emulate.ptx.kinds import Array, Mask
 from zluda_rr.emulate.ptx.layout import Layout, lay_out
 from zluda_rr.emulate.ptx.machine import LANES, Extern, Launch, Machine
 from zluda_rr.emulate.ptx.problem import ExecutionFault, OracleError
@@ -81,7 +81,8 @@ def run_entry(
     with np.errstate(all="ignore"):
         for first in range(0, launch.blocks, blocks_per_chunk):
             blocks = np.arange(first, min(first + blocks_per_chunk, launch.blocks))
-            machine = _machine(program, launch, blocks, params, memory, model, externs or {}, functions.local_bytes, counts)
+            local_bytes = max(program.layout.local_bytes, functions.local_bytes)
+            machine = _machine(program, launch, blocks, params, memory, model, externs or {}, local_bytes, counts)
             _Run(program, machine, counts).execute()
             _collect(program, machine, parts)
             if progress is not None:
@@ -134,7 +135,7 @@ def _machine(
     memory: AddressSpace,
     model: str,
     externs: Mapping[str, Extern],
-    called_local_bytes: int,
+    local_bytes: int,
     counts: Counter[str],
 ) -> Machine:
     """Registers at zero, constants and special registers filled in, for some blocks of the grid."""
@@ -143,7 +144,6 @@ def _machine(
     thread = np.tile(np.arange(per_block * LANES, dtype=np.int64).reshape(per_block, LANES), (len(blocks), 1))
     special = _special_registers(launch, np.repeat(blocks, per_block), thread)
     layout = program.layout
-    local_bytes = max(layout.local_bytes, called_local_bytes)
     shared_bytes = layout.shared_bytes + launch.dynamic_shared
     return Machine(
         shape=shape,
