@@ -188,6 +188,11 @@ ZRT u32 zrt_movmatrix_trans(u32 value) {
 }
 
 ZRT u32 zrt_lane_id() { return lane_id(); }
+ZRT u32 zrt_lanemask_eq() { return 1u << lane_id(); }
+ZRT u32 zrt_lanemask_lt() { return (1u << lane_id()) - 1; }
+ZRT u32 zrt_lanemask_le() { return (2u << lane_id()) - 1; }
+ZRT u32 zrt_lanemask_gt() { return ~((2u << lane_id()) - 1); }
+ZRT u32 zrt_lanemask_ge() { return ~((1u << lane_id()) - 1); }
 
 // Blocks of the grid and threads of a block per axis: three words, then three halves of the hidden kernel arguments
 // (LLVM AMDGPUUsage, code object V5).
@@ -215,23 +220,43 @@ typedef u16x4 __attribute__((address_space(1))) * TexelPointer;
 LOCAL TexelPointer texel_at(SurfacePointer surface, u32 x_bytes, u32 y) {
   return (TexelPointer)(surface->base + (u64)y * surface->pitch + x_bytes);
 }
-LOCAL bool inside(SurfacePointer surface, u32 x_bytes, u32 y) {
-  return x_bytes < surface->width * surface->bytes_per_texel && y < surface->height;
+
+// What to do outside: give zeros or drop (.zero), go to the edge (.clamp), end the program (.trap).
+enum Outside { ZERO, CLAMP, TRAP };
+
+// Whether `bytes` bytes at x (in bytes, a multiple of them) and y lie inside a 2D surface; CLAMP moves x and y there.
+LOCAL bool inside(SurfacePointer surface, int& x, int& y, int bytes, u32 outside) {
+  u32 row = surface->width * surface->bytes_per_texel;
+  if (outside == CLAMP) {
+    int right = (int)row - bytes, bottom = (int)surface->height - 1;
+    x = x < 0 ? 0 : x > right ? right : x;
+    y = y < 0 ? 0 : y > bottom ? bottom : y;
+  }
+  bool in = (u32)x < (row & -bytes) && (u32)y < surface->height;
+  if (!in && outside == TRAP) __builtin_trap();
+  return in;
 }
 
-// suld.b.2d.v4.b16.zero: x in bytes; zeros outside.
-ZRT u16x4 zrt_suld_2d_v4_b16_zero(u64 handle, u32 x_bytes, u32 y) {
-  SurfacePointer surface = (SurfacePointer)handle;
-  u16x4 out = {};
-  if (inside(surface, x_bytes, y)) out = *texel_at(surface, x_bytes, y);
-  return out;
-}
-
-// sust.b.2d.v4.b16.zero: x in bytes; dropped outside.
-ZRT void zrt_sust_2d_v4_b16_zero(u64 handle, u32 x_bytes, u32 y, u16x4 texel) {
-  SurfacePointer surface = (SurfacePointer)handle;
-  if (inside(surface, x_bytes, y)) *texel_at(surface, x_bytes, y) = texel;
-}
+// suld.b.2d and sust.b.2d of 1 to 16 bytes.
+#define SURFACE(name, type)                                                                                      \
+  LOCAL type __attribute__((address_space(1))) * at_##name(SurfacePointer surface, u32 x, u32 y) {               \
+    return (type __attribute__((address_space(1)))*)(surface->base + (u64)y * surface->pitch + x);               \
+  }                                                                                                              \
+  ZRT type zrt_suld_2d_##name(u64 handle, int x, int y, u32 outside) {                                           \
+    SurfacePointer surface = (SurfacePointer)handle;                                                             \
+    type out = {};                                                                                               \
+    if (inside(surface, x, y, sizeof(type), outside)) out = *at_##name(surface, x, y);                           \
+    return out;                                                                                                  \
+  }                                                                                                              \
+  ZRT void zrt_sust_2d_##name(u64 handle, int x, int y, u32 outside, type texel) {                               \
+    SurfacePointer surface = (SurfacePointer)handle;                                                             \
+    if (inside(surface, x, y, sizeof(type), outside)) *at_##name(surface, x, y) = texel;                         \
+  }
+SURFACE(i8, u8)
+SURFACE(i16, u16)
+SURFACE(i32, u32)
+SURFACE(v2i32, u32x2)
+SURFACE(v4i32, u32x4)
 
 // tex.base.2d.v4.f16.s32: integer texel coordinates, clamped to the edge.
 ZRT u16x4 zrt_tex_2d_v4_f16_s32(u64 handle, int x, int y) {

@@ -110,6 +110,10 @@ def compare(probes: Sequence[Probe], *, count: int = 1024, seed: int = 1) -> Com
     return Comparison(probes, kernel, *outcome)
 
 
+SLOW = ("atom", "red")
+"""The oracle does these one lane after the other."""
+
+
 def _first_difference(probe: Probe, slot: int, oracle: Slots, lowered: Slots) -> Difference | None:
     for place, kind in enumerate(probe.outputs):
         ours, theirs = oracle[:, slot + place], lowered[:, slot + place]
@@ -148,11 +152,23 @@ def _equal(a: Slots, b: Slots, kind: str, ulp: int) -> NDArray[np.bool_]:
 
 
 def batches(probes: Sequence[Probe], size: int) -> list[Sequence[Probe]]:
-    """The probes in kernels. Those with .ftz twice: by themselves, so that the kernel's mode flushes, and together with
-    an instruction that keeps denormals, so that they must."""
+    """The probes in kernels. Those with .ftz twice: by themselves, so that the kernel's mode flushes f32 denormals, and
+    together with an instruction that keeps them. Those that compute with other floats also in a mode that flushes f32.
+    """
     flushing = [probe for probe in probes if "ftz" in probe.spelling.modifiers]
     others = [probe for probe in probes if "ftz" not in probe.spelling.modifiers]
     keeping = [probe for probe in others if probe.spelling.name == "add.f32"][:1]
     found = [flushing[start : start + size] for start in range(0, len(flushing), size)]
     found += [[*keeping, *batch] for batch in found] if keeping else []
+    if flushing:
+        unaffected = [probe for probe in others if _beside_flushing(probe)]
+        found += [[flushing[0], *unaffected[start : start + size]] for start in range(0, len(unaffected), size)]
     return found + [others[start : start + size] for start in range(0, len(others), size)]
+
+
+def _beside_flushing(probe: Probe) -> bool:
+    """Whether a probe computes with floats and leaves a kernel's mode flushing."""
+    opcode, words = probe.spelling.pattern.opcode, set(probe.spelling.modifiers)
+    kinds = {*_EXPONENT, "f16x2"}
+    computes = opcode not in ("ld", "st", "set", "mov", "selp", "slct") and not words.isdisjoint(kinds)
+    return computes and ("f32" not in words or (opcode == "cvt" and "f64" not in words and "f16" in words))

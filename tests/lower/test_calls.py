@@ -7,8 +7,8 @@ import pytest
 
 from tests.lower.harness import assert_same, kernel, operands
 from zluda_rr import lower
-from zluda_rr.emulate.ptx import OracleError, run_entry
 from zluda_rr.emulate.memory import AddressSpace
+from zluda_rr.emulate.ptx import OracleError, run_entry
 from zluda_rr.errors import UserError
 from zluda_rr.ptx import Module, parse, print_module
 
@@ -148,7 +148,7 @@ def test_function_without_a_body_is_named() -> None:
 def test_oracle_refuses_them_too(statements: str) -> None:
     memory = AddressSpace(1 << 16)
     params = np.zeros(2, np.uint64).tobytes()
-    with pytest.raises(OracleError, match="recursion of endless|exit in the function leaves"):
+    with pytest.raises(OracleError, match=r"recursion of endless|exit in the function leaves"):
         run_entry(
             with_functions(f"mov.u32 %d0, 0; {statements}"), "probe", grid=(1, 1, 1), block=(32, 1, 1), params=params,
             memory=memory, model="exact",

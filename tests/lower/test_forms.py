@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.forms.rows import edge_constants
-from tests.forms.sweep import batches, compare
+from tests.forms.sweep import SLOW, batches, compare
 from zluda_rr.forms import Probe, Spelling, Support, probe_of, spellings, support
 from zluda_rr.forms.page import page_of
 from zluda_rr.lower import compare as lowered_comparisons
@@ -39,8 +39,10 @@ def taken(answers: Sequence[Support]) -> list[Probe]:
 def silent_differences(probes: Sequence[Probe], *, count: int = 1024, seed: int = 1) -> list[str]:
     """Compare all probes; every difference, and every probe that shows nothing because its result never varies."""
     found: list[str] = []
-    for batch in batches(probes, BATCH):
-        comparison = compare(batch, count=count, seed=seed)
+    slow = [probe for probe in probes if probe.spelling.pattern.opcode in SLOW]
+    quick = [probe for probe in probes if probe.spelling.pattern.opcode not in SLOW]
+    for batch in (*batches(quick, BATCH), *batches(slow, BATCH)):
+        comparison = compare(batch, count=64 if batch[0] in slow else count, seed=seed)
         found += map(str, comparison.differences())
         if seed == 1:
             found += [f"{name}: constant" for name in comparison.constant() if not any(w in name for w in _UNIFORM)]

@@ -167,6 +167,9 @@ class _Builder:
         """Where a store goes: its own slots of the row, or shared memory that is copied there afterwards."""
         first = len(self.outputs)
         self.outputs += ["b64"] * 4
+        if self.form.opcode != "st" and not space.startswith("shared"):
+            self.inputs.append("%in_b64_3")
+            self.before = f"st.global.b64 [%out+@S{first}], %in_b64_3;\n"
         if not space.startswith("shared"):
             self.outputs[first:] = ["memory"] * 4
             return "[local]" if space == "local" else "[blob]" if space.startswith("param") else f"[%out+@S{first}]"
@@ -242,7 +245,8 @@ def probe_kernel(probes: Sequence[Probe], *, stores: bool = True) -> ProbeKernel
     lines, body, registers = [], [], []
     for index, (probe, slot) in enumerate(zip(probes, slots, strict=True)):
         text, own = _placed(probe, index, slot, stores)
-        lines.append(number + 1 + probe.text.startswith("@T"))
+        lead = probe.text.split(f"{probe.spelling.name}", 1)[0]
+        lines.append(number + 1 + lead.count(";\n"))
         number += _statements(text)
         body.append(text)
         registers += own

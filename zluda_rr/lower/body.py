@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from zluda_rr.lower import calls, compare, convert, floating, integer, memory, mma, operands, warp
+from zluda_rr.lower import atomic, calls, compare, convert, floating, integer, memory, mma, operands, surface, warp
 from zluda_rr.lower.emitter import Emitter
 from zluda_rr.lower.handler import Handler
 from zluda_rr.lower.problem import LoweringError
@@ -21,6 +21,8 @@ _PLAIN: Mapping[str, Handler] = {
     **convert.HANDLERS,
     **compare.HANDLERS,
     **memory.HANDLERS,
+    **atomic.HANDLERS,
+    **surface.HANDLERS,
     **warp.HANDLERS,
     "call": calls.call,
 }

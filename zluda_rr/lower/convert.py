@@ -128,11 +128,15 @@ def _from_integer(e: Emitter, s: Statement, mods: Modifiers, kinds: tuple[str, .
 def _between_floats(e: Emitter, s: Statement, mods: Modifiers, kinds: tuple[str, ...]) -> None:
     to, source = kinds
     ftz, sat = mods.flag("ftz"), mods.flag("sat")
-    relu = kinds == ("f16", "f32") and mods.flag("relu")
+    narrowing = kinds == ("f16", "f32")
+    relu, satfinite = narrowing and mods.flag("relu"), narrowing and mods.flag("satfinite")
+    toward_zero = narrowing and mods.flag("rz")
     integral = mods.take(*_INTEGER_ROUNDING) if to == source else ""
-    if to != source:
+    if to != source and not toward_zero:
         mods.flag("rn")
     e.finish(s, mods)
+    if satfinite and (ftz or sat):
+        raise e.refuse(s, ".satfinite with .ftz or .sat")
     if (ftz and "f32" not in kinds) or (sat and to == "f64"):
         raise e.refuse(s, f"flags of .{to}")
     target, operand = s.operands
@@ -140,23 +144,42 @@ def _between_floats(e: Emitter, s: Statement, mods: Modifiers, kinds: tuple[str,
     value = floating.flushed(e, e.value(operand, source), source, ftz and source == "f32", always=True)
     if integral:
         value = e.call(have, f"llvm.{_INTEGER_ROUNDING[integral]}.{source}", (have, value))
-    if have != want:
+    if satfinite:
+        value = _bounded(e, value)
+    if toward_zero:
+        value = e.op(f"extractelement <2 x half> {_toward_zero(e, value, '0.0')}, i32 0")
+    elif have != want:
         value = e.op(f"{'fptrunc' if width(source) > width(to) else 'fpext'} {have} {value} to {want}")
         value = floating.flushed(e, value, to, ftz and kinds == ("f32", "f64"), always=True)
     e.set(target, floating.rectified(e, floating.saturated(e, value, to, sat), to, relu), to)
 
 
 def _pack_halves(e: Emitter, s: Statement, mods: Modifiers) -> None:
-    """cvt.rn{.relu}.f16x2.f32: the first source is the high half."""
-    rounding, relu = mods.flag("rn"), mods.flag("relu")
+    """cvt.{rn rz}{.relu}{.satfinite}.f16x2.f32: the first source is the high half."""
+    rounding, relu, satfinite = mods.take("rn", "rz"), mods.flag("relu"), mods.flag("satfinite")
     e.finish(s, mods)
     if not rounding:
-        raise e.refuse(s, "only .rn")
+        raise e.refuse(s, "only .rn and .rz")
     target, *sources = s.operands
-    high, low = (e.op(f"fptrunc float {e.value(part, 'f32')} to half") for part in sources)
-    pair = e.op(f"insertelement <2 x half> poison, half {low}, i32 0")
-    pair = e.op(f"insertelement <2 x half> {pair}, half {high}, i32 1")
+    high, low = (_bounded(e, value) if satfinite else value for value in (e.value(part, "f32") for part in sources))
+    if rounding == "rz":
+        pair = _toward_zero(e, low, high)
+    else:
+        halves = [e.op(f"fptrunc float {value} to half") for value in (low, high)]
+        pair = e.op(f"insertelement <2 x half> poison, half {halves[0]}, i32 0")
+        pair = e.op(f"insertelement <2 x half> {pair}, half {halves[1]}, i32 1")
     e.set(target, floating.rectified(e, pair, "f16x2", relu), "f16x2")
+
+
+def _bounded(e: Emitter, value: str) -> str:
+    """`.satfinite` of f16: an f32 kept within the finite halves, of which the greatest is 65504; NaN stays."""
+    low = e.call("float", "llvm.minimum.f32", ("float", value), ("float", "65504.0"))
+    return e.call("float", "llvm.maximum.f32", ("float", low), ("float", "-65504.0"))
+
+
+def _toward_zero(e: Emitter, low: str, high: str) -> str:
+    """Two f32 as halves, rounded toward zero: v_cvt_pkrtz_f16_f32."""
+    return e.call("<2 x half>", "llvm.amdgcn.cvt.pkrtz", ("float", low), ("float", high))
 
 
 def _convert_e4m3(e: Emitter, s: Statement) -> None:

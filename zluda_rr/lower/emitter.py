@@ -14,6 +14,7 @@ from zluda_rr.ptx import Body, Function, Immediate, Negated, Operand, Pair, Regi
 # Values of PTX's special registers as IR calls; zrt_ functions are in kernels/ptx_runtime.hip.
 _SPECIAL = {
     "%laneid": "call i32 @zrt_lane_id()",
+    **{f"%lanemask_{name}": f"call i32 @zrt_lanemask_{name}()" for name in ("eq", "lt", "le", "gt", "ge")},
     **{f"%tid.{axis}": f"call i32 @llvm.amdgcn.workitem.id.{axis}()" for axis in "xyz"},
     **{f"%ctaid.{axis}": f"call i32 @llvm.amdgcn.workgroup.id.{axis}()" for axis in "xyz"},
     **{f"%ntid.{axis}": f"call i32 @zrt_block_size_{axis}()" for axis in "xyz"},

@@ -1,7 +1,6 @@
-"""Loads, stores, surfaces, textures and fences.
+"""Loads, stores and fences.
 
 Generic addresses equal global ones; shared addresses are 32-bit LDS offsets, whatever the register's width.
-Surfaces and textures go through the descriptor documented in kernels/ptx_runtime.hip.
 """
 
 from __future__ import annotations
@@ -13,12 +12,13 @@ from zluda_rr.lower import calls
 from zluda_rr.lower.emitter import Emitter, operand_elements
 from zluda_rr.lower.handler import Handler
 from zluda_rr.lower.scalar import BITS, INTEGERS, width
-from zluda_rr.ptx import Address, Coordinates, Operand, Register, Statement, Symbol, Vector
+from zluda_rr.ptx import Address, Operand, Statement, Symbol, Vector
 
 _SPACES = {"global": 1, "shared": 3, "shared::cta": 3, "param": 4, "const": 4}
 _LOAD_HINTS = ("ca", "cg", "cs", "lu", "cv")
 _STORE_HINTS = ("wb", "cg", "cs", "wt")
-_EVICTION = ("L1::evict_normal", "L1::evict_last", "L1::evict_first", "L1::no_allocate")
+_EVICTION = ("L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate")
+_EVICTION_L2 = ("L2::evict_normal", "L2::evict_first", "L2::evict_last")
 _PREFETCH = ("L2::64B", "L2::128B", "L2::256B")
 _ELEMENTS = ("b8", "u8", "s8", *BITS, *INTEGERS, "f32", "f64")
 
@@ -77,9 +77,11 @@ def _access(e: Emitter, s: Statement, data: Operand) -> _Access:
     volatile = "volatile " if mods.flag("volatile") else ""
     constant = mods.flag("nc") or space in ("param", "const")
     vector = mods.take("v2", "v4")
-    mods.flag("weak")
-    mods.take(*(_LOAD_HINTS if s.opcode == "ld" else _STORE_HINTS))
-    mods.take(*_EVICTION)
+    if s.opcode != "ldu":
+        mods.flag("weak")
+        mods.take(*(_LOAD_HINTS if s.opcode == "ld" else _STORE_HINTS))
+        mods.take(*_EVICTION)
+        mods.take(*_EVICTION_L2)
     if s.opcode == "ld":
         mods.take(*_PREFETCH)
     e.finish(s, mods)
@@ -90,7 +92,7 @@ def _access(e: Emitter, s: Statement, data: Operand) -> _Access:
 
 
 def load(e: Emitter, s: Statement) -> None:
-    """ld from global, shared, param; scalar, .v2, .v4."""
+    """ld from global, shared, param, and ldu; scalar, .v2, .v4."""
     target, address, *policy = s.operands
     if policy or not isinstance(address, Address):
         raise e.refuse(s, "operands")
@@ -125,48 +127,6 @@ def store(e: Emitter, s: Statement) -> None:
     e.line(f"store {access.volatile}{access.shape} {value}, {place}")
 
 
-def _coordinates(e: Emitter, s: Statement, operand: object, axes: int) -> list[tuple[str, str]]:
-    """Handle and coordinates as call arguments."""
-    if not isinstance(operand, Coordinates) or not isinstance(operand.handle, Register) or operand.sampler:
-        raise e.refuse(s, "only bindless handles")
-    # A third dimension may be written as padding of the coordinate vector.
-    parts = operand.elements[:axes]
-    return [("i64", e.integer(operand.handle, 64)), *(("i32", e.integer(part, 32)) for part in parts)]
-
-
-def surface_load(e: Emitter, s: Statement) -> None:
-    """suld.b.2d.v4.b16.zero."""
-    if s.modifiers != ("b", "2d", "v4", "b16", "zero"):
-        raise e.refuse(s)
-    target, place = s.operands
-    _texels(e, s, target, e.call("<4 x i16>", "zrt_suld_2d_v4_b16_zero", *_coordinates(e, s, place, 2)))
-
-
-def texture_load(e: Emitter, s: Statement) -> None:
-    """tex.base.2d.v4.f16.s32 (integer texel coordinates)."""
-    if s.modifiers not in (("base", "2d", "v4", "f16", "s32"), ("2d", "v4", "f16", "s32")):
-        raise e.refuse(s)
-    target, place = s.operands
-    _texels(e, s, target, e.call("<4 x i16>", "zrt_tex_2d_v4_f16_s32", *_coordinates(e, s, place, 2)))
-
-
-def _texels(e: Emitter, s: Statement, target: object, value: str) -> None:
-    if not isinstance(target, Vector):
-        raise e.refuse(s)
-    for register, part in zip(target.elements, e.elements(value, "i16", 4), strict=True):
-        e.set(register, part, "b16")
-
-
-def surface_store(e: Emitter, s: Statement) -> None:
-    """sust.b.2d.v4.b16.zero."""
-    if s.modifiers != ("b", "2d", "v4", "b16", "zero"):
-        raise e.refuse(s)
-    place, source = s.operands
-    texel = e.vector(tuple(e.integer(part, 16) for part in operand_elements(source)), "i16")
-    arguments = [*_coordinates(e, s, place, 2), ("<4 x i16>", texel)]
-    e.call("void", "zrt_sust_2d_v4_b16_zero", *arguments)
-
-
 def fence(e: Emitter, s: Statement) -> None:
     """membar, fence: an LLVM fence of the scope."""
     scopes = {"cta": "workgroup", "gl": "agent", "gpu": "agent", "sys": ""}
@@ -180,12 +140,15 @@ def fence(e: Emitter, s: Statement) -> None:
     e.line(f'fence syncscope("{scope}") acq_rel' if scope else "fence acq_rel")
 
 
+def hint(e: Emitter, s: Statement) -> None:
+    """prefetch, prefetchu, applypriority, discard, nanosleep: they change no value."""
+
+
 HANDLERS: Mapping[str, Handler] = {
     "ld": load,
+    "ldu": load,
     "st": store,
-    "suld": surface_load,
-    "sust": surface_store,
-    "tex": texture_load,
+    **dict.fromkeys(("prefetch", "prefetchu", "applypriority", "discard", "nanosleep"), hint),
     "membar": fence,
     "fence": fence,
 }

@@ -10,7 +10,7 @@ from zluda_rr.ptx import Immediate, Negated, Operand, Pair, Register, Statement,
 
 # A register of these may be wider than the type, where the type is an integer's or of bits (PTX ISA, Operand Size
 # Exceeding Instruction-Type Size).
-_WIDENING = frozenset({"ld", "st", "cvt"})
+_WIDENING = frozenset({"ld", "ldu", "st", "suld", "sust", "cvt"})
 _NEGATABLE = frozenset({"set", "setp", "selp", "vote"})
 _FLOATS = frozenset({"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"})
 
@@ -20,13 +20,13 @@ def check(e: Emitter, s: Statement) -> None:
     form = s.form
     if form is None:
         raise e.refuse(s, "not in the instruction table with these operands")
-    # A call's operands have no types here, and it may have more groups than the table's line.
-    if s.opcode in ("call", "mma"):
+    if s.opcode == "call":  # its operands have no types here
         return
     for operand, declared in zip(s.operands, form.operands, strict=True):
-        if is_scalar(declared.type):
-            for part, kind in _parts(e, s, operand, declared.type):
-                _scalar(e, s, part, kind)
+        kind = "b32" if s.opcode == "mma" else declared.type  # only the e4m3 form gets further: packed words
+        if is_scalar(kind):
+            for part, part_kind in _parts(e, s, operand, kind):
+                _scalar(e, s, part, part_kind)
 
 
 def _parts(e: Emitter, s: Statement, operand: Operand, kind: str) -> Iterator[tuple[Operand, str]]:
