@@ -84,14 +84,14 @@ def test_every_form_on_more_operands(seed: int) -> None:
 
 @pytest.mark.soak
 def test_every_form_with_constants() -> None:
-    """LLVM computes with constants itself: the last source as a constant of every kind of edge."""
-    probes = taken(support([probe_of(form) for form in spellings()]))
-    plain = [probe.spelling for probe in probes]
+    """LLVM computes with constants itself: the last source as a constant of every kind of edge. `set` is setp's test."""
+    forms = [form for form in spellings() if form.pattern.opcode not in ("set", "ld", "st", "suld", *SLOW)]
+    plain = [probe.spelling for probe in taken(support([probe_of(form) for form in forms]))]
     for edge in range(24):
-        constants = [probe_of(spelling, constant=edge_constants(spelling)[edge % 24]) for spelling in plain]
+        constants = [probe_of(spelling, constant=edge_constants(spelling)[edge]) for spelling in plain]
         answers = support([probe for probe in constants if probe.variant])
         assert not third_outcomes(answers)
-        assert not silent_differences(taken(answers), seed=2)
+        assert not silent_differences(taken(answers), count=256, seed=2)
 
 
 MUTANTS = {

@@ -56,6 +56,8 @@ def _pairs(names: Sequence[str], yes: Sequence[Words], rest: Sequence[Words]) ->
     found: list[str] = []
     left = set(rest) - set(yes)
     for first, second in combinations(range(len(names)), 2):
+        if not left:
+            break
         together = {(words[first], words[second]) for words in yes}
         never: dict[str, list[str]] = {}
         for a, b in dict.fromkeys((words[first], words[second]) for words in rest):
