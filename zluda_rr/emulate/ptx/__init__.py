@@ -3,6 +3,6 @@ with."""
 
 from zluda_rr.emulate.ptx.machine import Extern, ExternCall
 from zluda_rr.emulate.ptx.problem import ExecutionFault, OracleError
-from zluda_rr.emulate.ptx.run import OracleStats, run_entry
+from zluda_rr.emulate.ptx.run import OracleStats, refused_statements, run_entry
 
-__all__ = ["ExecutionFault", "Extern", "ExternCall", "OracleError", "OracleStats", "run_entry"]
+__all__ = ["ExecutionFault", "Extern", "ExternCall", "OracleError", "OracleStats", "refused_statements", "run_entry"]

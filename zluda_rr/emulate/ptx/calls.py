@@ -1,4 +1,4 @@
-"""call: only extern functions whose Python model the caller of the oracle supplies."""
+"""call: functions that the module defines, and extern ones whose Python model the caller of the oracle supplies."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zluda_rr.emulate.ptx.compiler import Compiler, Op
+from zluda_rr.emulate.ptx.functions import Callee
 from zluda_rr.emulate.ptx.integer import Handler
 from zluda_rr.emulate.ptx.kinds import Array, Mask, Spec
 from zluda_rr.emulate.ptx.machine import ExternCall, Machine
 from zluda_rr.emulate.ptx.problem import OracleError, Unsupported
-from zluda_rr.ptx import Group, Operand, Statement, Symbol, type_bytes
+from zluda_rr.ptx import Group, Operand, Statement, Symbol
 
 
 def call(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
     """call{.uni} (result), name, (parameters): each a .param variable of 4 or 8 bytes."""
     spec.allow(("uni",), ())
     results, name, arguments = _parts(statement)
+    callee = compiler.callee(name)
+    if callee is not None:
+        return _defined(compiler, callee, results, arguments)
     places = [_parameter(compiler, operand) for operand in arguments]
     result = _parameter(compiler, results[0]) if results else None
     if len(results) > 1:
@@ -35,6 +39,30 @@ def call(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
         outcome = model(ExternCall(values, active, machine.shared, machine.block_of_warp, machine.memory))
         if result is not None:
             _write(machine, result, outcome, mask)
+
+    return execute
+
+
+def _defined(compiler: Compiler, callee: Callee, results: tuple[Operand, ...], arguments: tuple[Operand, ...]) -> Op:
+    """Copy the arguments to the callee's parameters, run it, copy its results."""
+    sources, targets = ([_variable(compiler, operand) for operand in part] for part in (arguments, results))
+    if [size for _, size in sources] != [size for _, size in callee.parameters]:
+        raise Unsupported("arguments of other sizes than the function's parameters")
+    if [size for _, size in targets] != [size for _, size in callee.results]:
+        raise Unsupported("a result of another size than the function's")
+
+    def copy(machine: Machine, pairs: list[tuple[int, int, int]], mask: Mask | None) -> None:
+        chosen = slice(None) if mask is None else mask.reshape(-1)
+        for source, target, size in pairs:
+            machine.local[chosen, target : target + size] = machine.local[chosen, source : source + size]
+
+    passed = [(source, target, size) for (source, size), (target, _) in zip(sources, callee.parameters, strict=True)]
+    returned = [(source, target, size) for (source, size), (target, _) in zip(callee.results, targets, strict=True)]
+
+    def execute(machine: Machine, mask: Mask | None) -> None:
+        copy(machine, passed, mask)
+        callee.run(machine, mask)
+        copy(machine, returned, mask)
 
     return execute
 
@@ -55,14 +83,22 @@ def _parts(statement: Statement) -> tuple[tuple[Operand, ...], str, tuple[Operan
     return groups[0], name.name, groups[1]
 
 
-def _parameter(compiler: Compiler, operand: Operand) -> tuple[int, int]:
+def _variable(compiler: Compiler, operand: Operand) -> tuple[int, int]:
     """Offset in a thread's local memory and size of a call's parameter."""
     if not isinstance(operand, Symbol):
         raise Unsupported("call operands must be .param variables")
     declared = compiler.body.variables.get(operand.name)
-    if declared is None or declared.space != "param" or declared.count != 1 or type_bytes(declared.type) not in (4, 8):
-        raise Unsupported(f"{operand.name} is no scalar .param variable of 4 or 8 bytes")
-    return compiler.symbol(operand)[1], type_bytes(declared.type)
+    if declared is None or declared.space != "param" or declared.nbytes is None:
+        raise Unsupported(f"{operand.name} is no .param variable")
+    return compiler.symbol(operand)[1], declared.nbytes
+
+
+def _parameter(compiler: Compiler, operand: Operand) -> tuple[int, int]:
+    """The same for an extern function: a scalar of 4 or 8 bytes."""
+    place, size = _variable(compiler, operand)
+    if compiler.body.variables[str(getattr(operand, "name", ""))].count != 1 or size not in (4, 8):
+        raise Unsupported("a .param variable that is no scalar of 4 or 8 bytes")
+    return place, size
 
 
 def _columns(machine: Machine, place: int, nbytes: int) -> NDArray[np.uint8]:

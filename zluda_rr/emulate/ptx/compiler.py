@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from zluda_rr.emulate.ptx.functions import Callee
 from zluda_rr.emulate.ptx.kinds import DTYPES, STORAGE, Array, Mask
 from zluda_rr.emulate.ptx.machine import Machine
 from zluda_rr.emulate.ptx.problem import Unsupported
@@ -50,12 +51,18 @@ class RegisterSlot:
 SlotKind = Constant | Special | RegisterSlot
 
 
+def _no_function(name: str) -> Callee | None:
+    return None
+
+
 @dataclass(slots=True)
 class Compiler:
-    """Slots of one body. `addresses` maps variable and parameter names to (space, address)."""
+    """Slots of one body. `addresses` maps variable and parameter names to (space, address), `callee` the name of a
+    function that the module defines to the function."""
 
     body: Body
     addresses: dict[str, tuple[str, int]]
+    callee: Callable[[str], Callee | None] = _no_function
     slots: list[SlotKind] = field(default_factory=list)
     _index: dict[object, int] = field(default_factory=dict)
 

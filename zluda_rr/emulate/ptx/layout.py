@@ -24,15 +24,23 @@ class Layout:
     local_bytes: int
 
 
-def lay_out(body: Body, memory: AddressSpace) -> Layout:
+def lay_out(body: Body, memory: AddressSpace, *, local_base: int = 0) -> Layout:
     """Place everything a body names.
 
     Shared variables in order of declaration from offset 0, arrays without a size behind them; local variables
     and the parameters of calls in a thread's local memory; module-scope global and constant variables are
-    allocated in `memory` as `ptx:<name>` unless an earlier run did so.
+    allocated in `memory` as `ptx:<name>` unless an earlier run did so. A function's parameters and results are local
+    memory too; its local memory starts at `local_base`.
     """
     addresses: dict[str, tuple[str, int]] = {}
-    param_bytes = _parameters(body.function.params, addresses)
+    param_bytes = 0
+    if body.function.kind == "entry":
+        param_bytes = _parameters(body.function.params, addresses)
+    else:
+        local_base = -(-local_base // 16) * 16
+        for param in (*body.function.params, *body.function.returns):
+            addresses[param.name] = ("local", local_base)
+            local_base += -(-param.nbytes // 16) * 16
     sized = [(name, declared) for name, declared in body.variables.items() if declared.count is not None]
     dynamic = [(name, declared) for name, declared in body.variables.items() if declared.count is None]
     shared = _stack(((n, d) for n, d in sized if d.space.startswith("shared")), "shared", 0, addresses)
@@ -41,7 +49,7 @@ def lay_out(body: Body, memory: AddressSpace) -> Layout:
             raise OracleError(f"variable {name} of .{declared.space} memory has no size")
         shared = _aligned(shared, declared)
     addresses.update({name: ("shared", shared) for name, _ in dynamic})
-    local = _stack(((n, d) for n, d in sized if d.space in ("local", "param")), "local", 0, addresses)
+    local = _stack(((n, d) for n, d in sized if d.space in ("local", "param")), "local", local_base, addresses)
     for name, declared in sized:
         if declared.space in ("global", "const"):
             addresses[name] = ("global", _module_variable(name, declared, memory))

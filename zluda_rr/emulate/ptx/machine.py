@@ -3,6 +3,7 @@ lanes]."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -78,6 +79,8 @@ class Machine:
     externs: Mapping[str, Extern]
     shared_limit: int  # bytes in use; the arrays are padded
     local_limit: int
+    special: Mapping[str, Array]  # special registers, broadcastable to the shape
+    counts: Counter[str]
     full: Mask = field(init=False)
     blank: list[Array] = field(init=False)
     captured: dict[int, tuple[Array, ...]] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from zluda_rr.emulate.ptx import access, calls, compare, convert, data, floating, integer, surface, warp
 from zluda_rr.emulate.ptx.compiler import Compiler, Op, Reader, SlotKind
+from zluda_rr.emulate.ptx.functions import Functions
 from zluda_rr.emulate.ptx.integer import Handler
 from zluda_rr.emulate.ptx.kinds import Mask, spec_of
 from zluda_rr.emulate.ptx.layout import Layout
@@ -71,9 +72,9 @@ class Program:
     layout: Layout
 
 
-def compile_body(body: Body, layout: Layout, capture: frozenset[int]) -> Program:
+def compile_body(body: Body, layout: Layout, capture: frozenset[int], functions: Functions | None = None) -> Program:
     """Compile every statement. OracleError names the first one without semantics and its line."""
-    compiler = Compiler(body, dict(layout.addresses))
+    compiler = _compiler(body, layout, functions)
     starts = _segment_starts(body)
     segment_of = {start: index for index, start in enumerate(starts)}
     local = _segment_registers(body, starts)
@@ -83,6 +84,30 @@ def compile_body(body: Body, layout: Layout, capture: frozenset[int]) -> Program
         statements = body.statements[start:end]
         segments.append(_segment(compiler, statements, segment_of, local.get(index, {}), capture))
     return Program(body, tuple(segments), tuple(compiler.slots), layout)
+
+
+def _compiler(body: Body, layout: Layout, functions: Functions | None) -> Compiler:
+    if functions is None:
+        return Compiler(body, dict(layout.addresses))
+    return Compiler(body, dict(layout.addresses), lambda name: functions.callee(name, layout.local_bytes))
+
+
+def refused_statements(body: Body, layout: Layout, functions: Functions | None = None) -> Mapping[int, OracleError]:
+    """Every statement without semantics: its number and what `compile_body` would say of it."""
+    compiler = _compiler(body, layout, functions)
+    found: dict[int, OracleError] = {}
+    segment_of = dict.fromkeys(range(len(body.statements) + 1), 0)
+    for statement in body.statements:
+        try:
+            if statement.instruction is None:
+                continue
+            if _ends_segment(statement):
+                _terminator(compiler, statement, segment_of)
+            else:
+                _compile(compiler, statement)
+        except OracleError as problem:
+            found[statement.number] = problem
+    return found
 
 
 def _ends_segment(statement: Statement) -> bool:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zluda_rr.emulate.memory import AddressSpace, MemoryFault
+from zluda_rr.emulate.ptx import program as programs
 from zluda_rr.emulate.ptx.compiler import Constant, Special
+from zluda_rr.emulate.ptx.functions import Functions
 from zluda_rr.emulate.ptx.kinds import Array, Mask
-from zluda_rr.emulate.ptx.layout import lay_out
+from zluda_rr.emulate.ptx.layout import Layout, lay_out
 from zluda_rr.emulate.ptx.machine import LANES, Extern, Launch, Machine
 from zluda_rr.emulate.ptx.problem import ExecutionFault, OracleError
 from zluda_rr.emulate.ptx.program import Program, Segment, compile_body
@@ -68,7 +70,8 @@ def run_entry(
     if model not in mma.MODELS:
         raise OracleError(f"no accumulation model {model!r}; there are {', '.join(mma.MODELS)}")
     body = source if isinstance(source, Body) else _body_of(source, entry)
-    program = compile_body(body, lay_out(body, memory), frozenset(capture))
+    functions = Functions(None if isinstance(source, Body) else source, memory, _start)
+    program = compile_body(body, lay_out(body, memory), frozenset(capture), functions)
     if len(params) < program.layout.param_bytes:
         raise OracleError(f"{entry} takes {program.layout.param_bytes} bytes of parameters, {len(params)} were given")
     launch = Launch(grid, block, dynamic_shared)
@@ -78,7 +81,8 @@ def run_entry(
     with np.errstate(all="ignore"):
         for first in range(0, launch.blocks, blocks_per_chunk):
             blocks = np.arange(first, min(first + blocks_per_chunk, launch.blocks))
-            machine = _machine(program, launch, blocks, params, memory, model, externs or {})
+            local_bytes = max(program.layout.local_bytes, functions.local_bytes)
+            machine = _machine(program, launch, blocks, params, memory, model, externs or {}, local_bytes, counts)
             _Run(program, machine, counts).execute()
             _collect(program, machine, parts)
             if progress is not None:
@@ -86,6 +90,29 @@ def run_entry(
     captured = {number: _joined(rows) for number, rows in parts.items()}
     warps = launch.blocks * launch.warps_per_block
     return OracleStats(launch.blocks, warps, MappingProxyType(dict(counts)), MappingProxyType(captured))
+
+
+def refused_statements(source: Module, entry: str) -> Mapping[int, OracleError]:
+    """Every statement of a kernel that has no semantics: its number, and what `run_entry` would say of it."""
+    body = _body_of(source, entry)
+    memory = AddressSpace(1 << 24)
+    return programs.refused_statements(body, lay_out(body, memory), Functions(source, memory, _start))
+
+
+def _start(body: Body, layout: Layout, functions: Functions) -> Callable[[Machine, Mask | None], None]:
+    """A function's body as something that runs on the calling lanes of a machine."""
+    program = compile_body(body, layout, frozenset(), functions)
+
+    def run(caller: Machine, mask: Mask | None) -> None:
+        machine = replace(
+            caller,
+            r=_slots(program, caller.shape, caller.special),
+            live=caller.full if mask is None else mask,
+            captured={},
+        )
+        _Run(program, machine, caller.counts).execute()
+
+    return run
 
 
 def _body_of(module: Module, entry: str) -> Body:
@@ -108,12 +135,36 @@ def _machine(
     memory: AddressSpace,
     model: str,
     externs: Mapping[str, Extern],
+    local_bytes: int,
+    counts: Counter[str],
 ) -> Machine:
     """Registers at zero, constants and special registers filled in, for some blocks of the grid."""
     per_block = launch.warps_per_block
     shape = (len(blocks) * per_block, LANES)
     thread = np.tile(np.arange(per_block * LANES, dtype=np.int64).reshape(per_block, LANES), (len(blocks), 1))
     special = _special_registers(launch, np.repeat(blocks, per_block), thread)
+    layout = program.layout
+    shared_bytes = layout.shared_bytes + launch.dynamic_shared
+    return Machine(
+        shape=shape,
+        r=_slots(program, shape, special),
+        memory=memory,
+        params=np.frombuffer(params, dtype=np.uint8),
+        shared=np.zeros((len(blocks), -(-shared_bytes // 16) * 16), dtype=np.uint8),
+        local=np.zeros((shape[0] * LANES, -(-local_bytes // 16) * 16), dtype=np.uint8),
+        block_of_warp=np.repeat(np.arange(len(blocks)), per_block),
+        live=thread < launch.threads,
+        model=model,
+        externs=externs,
+        shared_limit=shared_bytes,
+        local_limit=local_bytes,
+        special=special,
+        counts=counts,
+    )
+
+
+def _slots(program: Program, shape: tuple[int, int], special: Mapping[str, Array]) -> list[Array]:
+    """Registers at zero, constants and special registers."""
     zeros: dict[np.dtype[np.generic], Array] = {}
     r: list[Array] = []
     for slot in program.slots:
@@ -123,22 +174,7 @@ def _machine(
             r.append(np.ascontiguousarray(np.broadcast_to(special[slot.name], shape), dtype=np.uint32))
         else:
             r.append(zeros.setdefault(slot.dtype, np.zeros(shape, dtype=slot.dtype)))
-    layout = program.layout
-    shared_bytes = layout.shared_bytes + launch.dynamic_shared
-    return Machine(
-        shape=shape,
-        r=r,
-        memory=memory,
-        params=np.frombuffer(params, dtype=np.uint8),
-        shared=np.zeros((len(blocks), -(-shared_bytes // 16) * 16), dtype=np.uint8),
-        local=np.zeros((shape[0] * LANES, -(-layout.local_bytes // 16) * 16), dtype=np.uint8),
-        block_of_warp=np.repeat(np.arange(len(blocks)), per_block),
-        live=thread < launch.threads,
-        model=model,
-        externs=externs,
-        shared_limit=shared_bytes,
-        local_limit=layout.local_bytes,
-    )
+    return r
 
 
 def _special_registers(launch: Launch, block: NDArray[np.int64], thread: NDArray[np.int64]) -> dict[str, Array]:
