@@ -19,7 +19,7 @@ from zluda_rr.toolchain import cache_dir, content_key
 from .options import NATIVE
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
-_FLAGS = ("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", *WARNINGS)
+_FLAGS = ("-std=c11", "-Os", "-fPIC", "-fvisibility=hidden", *WARNINGS)
 # Old enough for the container that games run in (Steam Linux Runtime).
 _GLIBC = "2.17"
 REAL_LIBRARY = "libzluda_rr_real.so"

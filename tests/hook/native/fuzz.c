@@ -138,7 +138,7 @@ int main(int count, char **arguments) {
             sum += zrr_hash_bytes(found.bytes, found.size).low;
         }
         zrr_replacement text;
-        if (i % 16 == 0 && zrr_replace("fuzz", image, 0, &text)) free(text.text);
+        if (i % 16 == 0 && zrr_replace("fuzz", image, 0, &text)) zrr_accepted(&text, false);
         if (i % 4 == 0) named += bodies(area + 4096 + AREA, (const char *)body.bytes);
         if (i % 8 != 0) continue;
         const size_t which = below(8);
@@ -146,7 +146,10 @@ int main(int count, char **arguments) {
         put(arguments[3], (const char *)name.bytes, entry, which > 1);
         if (zrr_replace("fuzz", ptx, 0, &text)) {
             ++replaced;
-            free(text.text);
+            if (below(2))
+                zrr_accepted(&text, false);
+            else
+                zrr_rejected(&text, 218, below(2) ? 0 : 218);
         }
     }
     free(scratch);
