@@ -1,5 +1,5 @@
 /* A program that loads a module: host CALL WAY IMAGE [--threads N] [--repeat N] [--pause MS] [--sigchld handler|ignore]
- * [--closed] [--files N] [--file-bytes N] [--wrapper good|null|bad] [--raw] [--time]
+ * [--closed] [--files N] [--file-bytes N] [--wrapper good|null|bad] [--raw] [--time] [--library PATH]
  *
  * WAY: link (the symbol as the dynamic linker binds it), dlsym, next (dlsym of RTLD_NEXT), proc, proc2 (cuGetProcAddress).
  * The image ends at a page without access, with a NUL before it unless --raw. Prints `status S`, `sigchld N children N`,
@@ -35,14 +35,14 @@ static void on_child(int number) {
     while (waitpid(-1, NULL, WNOHANG) > 0) ++children;
 }
 
-static const char *call, *path, *way = "dlsym";
+static const char *call, *path, *way = "dlsym", *cuda = "libcuda.so.1";
 static void *image;
 static void *function;
 static int repeat = 1, pause_ms;
 static bool timed;
 
 static void *resolve(void) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    void *library = dlopen(cuda, RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL) return NULL;
     int (*init)(unsigned) = (int (*)(unsigned))dlsym(library, "cuInit");
     if (init == NULL || init(0) != 0) return NULL;
@@ -140,6 +140,7 @@ int main(int count, char **arguments) {
         else if (++i == count) return 9;
         else if (strcmp(name, "--threads") == 0) threads = atoi(arguments[i]);
         else if (strcmp(name, "--repeat") == 0) repeat = atoi(arguments[i]);
+        else if (strcmp(name, "--library") == 0) cuda = arguments[i];
         else if (strcmp(name, "--pause") == 0) pause_ms = atoi(arguments[i]);
         else if (strcmp(name, "--wrapper") == 0) wrapper = arguments[i];
         else if (strcmp(name, "--sigchld") == 0) signal(SIGCHLD, arguments[i][0] == 'h' ? on_child : SIG_IGN);

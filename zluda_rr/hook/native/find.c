@@ -141,8 +141,10 @@ void *zrr_handed_out(enum hook kind, void *real) {
     zrr_settings *settings = zrr_settings_read();
     void *object = settings != NULL ? look_in_named(settings, kind) : NULL;
     if (object == NULL) object = real;
-    void *entry = settings != NULL && strcmp(settings->enabled, "1") == 0 ? zrr_bind(kind, object) : object;
-    if (entry == NULL) zrr_log(settings, ZRR_INFO, "%s: more CUDA libraries than can be told apart", zrr_hook_name(kind));
+    const bool on = settings != NULL && strcmp(settings->enabled, "1") == 0;
+    /* A driver's cuGetProcAddress may hand out our exported functions, which stand before its own; that is put right too. */
+    void *entry = on || kind == GET_PROC || kind == GET_PROC_V2 ? zrr_bind(kind, object) : object;
+    if (entry == NULL && on) zrr_log(settings, ZRR_INFO, "%s: more CUDA libraries than can be told apart", zrr_hook_name(kind));
     free(settings);
     errno = error;
     return entry != NULL ? entry : object;
