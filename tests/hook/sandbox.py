@@ -62,6 +62,8 @@ class Outcome:
     libraries: tuple[str, ...]
     greetings: tuple[str, ...] = ()
     """The lines with which the hook says that it is loaded; not in `log`."""
+    values: str = ""
+    """Of the options after cuModuleLoadDataEx, with --logs."""
 
     @property
     def loads(self) -> tuple[tuple[str, int, bytes], ...]:
@@ -187,7 +189,8 @@ class Sandbox:
         lines = [line for line in (err or "").splitlines() if line]
         greetings = tuple(line for line in lines if GREETING in line)
         log = tuple(line for line in lines if GREETING not in line)
-        return Outcome(status, tuple(calls), log, numbers, times, tuple(libraries), greetings)
+        values = next(iter(re.findall(r"^values (.*)$", out, re.M)), "")
+        return Outcome(status, tuple(calls), log, numbers, times, tuple(libraries), greetings, values)
 
     def run(self, call: str, way: str, image: bytes, *flags: str, **env: str) -> Outcome:
         """Start and finish."""

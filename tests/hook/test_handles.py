@@ -81,7 +81,15 @@ def test_closed_and_opened_again(box: Sandbox, made: Libraries, how: str, on: st
 def test_two_libraries_in_one_process(box: Sandbox, made: Libraries, on: str) -> None:
     box.store(TEXT)
     both = ["open,1,@libfirst.so", "open,2,@libsecond.so"]
-    loads = ["load,dlsym,2", "load,dlsym,1", "load,proc,2", "load,proc,1", "load,proc2,2", "load,proc2,1", "load,dlsym,2"]
+    loads = [
+        "load,dlsym,2",
+        "load,dlsym,1",
+        "load,proc,2",
+        "load,proc,1",
+        "load,proc2,2",
+        "load,proc2,1",
+        "load,dlsym,2",
+    ]
     order = ["libsecond.so", "libfirst.so"] * 3 + ["libsecond.so"]
     expect(drive(box, made, *both, *loads, ZLUDA_RR=on), on, *order)
     shared = [f"{step},global" for step in both]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pwd
 import re
 import tomllib
 from collections.abc import Mapping
@@ -83,11 +85,20 @@ def _text(value: object) -> str | None:
     return None
 
 
+def _base(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
+    """An XDG folder as the library finds it: a relative one from here, no home or a relative one is the account's."""
+    if base := environ.get(variable):
+        return Path(base) if base.startswith("/") else Path.cwd() / base
+    home = environ.get("HOME") or ""
+    if not home.startswith("/"):
+        with contextlib.suppress(KeyError):
+            home = pwd.getpwuid(os.geteuid()).pw_dir
+    return Path(home) / fallback
+
+
 def config_path(environ: Mapping[str, str]) -> Path:
     """Where config.toml is looked for."""
-    base = environ.get("XDG_CONFIG_HOME") or ""
-    root = Path(base) if base.startswith("/") else Path(environ.get("HOME") or "/") / ".config"
-    return root / "zluda-rr" / "config.toml"
+    return _base(environ, "XDG_CONFIG_HOME", ".config") / "zluda-rr" / "config.toml"
 
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -132,9 +143,7 @@ def hook_folder(settings: Settings, environ: Mapping[str, str] | None = None) ->
     if settings["cache_dir"]:
         folder = Path(settings["cache_dir"]) / "hook"
     else:
-        base = env.get("XDG_CACHE_HOME") or ""
-        root = Path(base) if base.startswith("/") else Path(env.get("HOME") or "") / ".cache"
-        folder = root / "zluda-rr" / "hook"
+        folder = _base(env, "XDG_CACHE_HOME", ".cache") / "zluda-rr" / "hook"
     if not folder.is_absolute():
         raise UserError(f"cache folder {folder}: not absolute; set ZLUDA_RR_CACHE_DIR to an absolute path")
     return folder

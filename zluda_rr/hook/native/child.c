@@ -74,8 +74,10 @@ ZRR_NO_SANITIZER static int program(void *argument) {
     setrlimit(RLIMIT_CORE, &no_core);
     if (chdir("/") != 0) _exit(126);
     alarm(CHILD_SECONDS);
-    setpriority(PRIO_PROCESS, 0, NICE); /* of this process alone: on Linux a priority belongs to a thread */
-    syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_LAST);
+    /* Of this process alone: on Linux a priority belongs to a thread. Never higher than it was. */
+    if (getpriority(PRIO_PROCESS, 0) < NICE) setpriority(PRIO_PROCESS, 0, NICE);
+    if (syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0) < IOPRIO_LAST)
+        syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_LAST);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
