@@ -62,7 +62,7 @@ def test_a_rewrite_that_fails_like_the_original_is_told_so(box: Sandbox) -> None
 # ---- the process
 
 
-@pytest.mark.parametrize("size", [65536, 32768])
+@pytest.mark.parametrize("size", [65536, 16384])
 @pytest.mark.parametrize("call", ["cuModuleLoadData", "cuModuleLoad", "cuModuleLoadDataEx", "cuLibraryLoadFromFile"])
 def test_threads_with_small_stacks(box: Sandbox, call: str, size: int) -> None:
     box.rewriter(box.prepared(TEXT))

@@ -18,6 +18,9 @@ from zluda_rr.hook.options import read_settings
 from zluda_rr.hook.tool import Tool
 
 from .sandbox import FATBIN, FINGERPRINT, NATIVE, REWRITTEN, TEXT, Programs, Sandbox, c_compiler
+from .test_handles import Libraries, drive, made
+
+__all__ = ["made"]
 
 _SANITIZERS = ["-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 # What a program of its own must not have: dlsym and the calls of the driver.
@@ -73,6 +76,21 @@ def test_sanitizers(box: Sandbox, tmp_path: Path) -> None:
     build(Library.PRELOAD, library, c_compiler(), _SANITIZERS)
     wrap(box, [f"LD_PRELOAD={runtime}:{library}", "ASAN_OPTIONS=detect_leaks=0"], library)
     scenarios(box)
+
+
+def test_sanitizers_on_libraries_that_come_and_go(box: Sandbox, made: Libraries, tmp_path: Path) -> None:
+    runtime = sanitizer_library("libasan.so")
+    if runtime is None:
+        pytest.skip("this compiler has no AddressSanitizer")
+    library = tmp_path / "asan" / "libzluda_rr.so"
+    build(Library.PRELOAD, library, c_compiler(), _SANITIZERS)
+    box.env |= {"LD_PRELOAD": f"{runtime}:{library}", "ASAN_OPTIONS": "detect_leaks=0"}
+    box.store(TEXT)
+    again = ["open,1,@libfirst.so", "load,dlsym,1", "load,proc2,1", "close,1", "bury,1"] * 20
+    shim = ["open,2,@libshim.so", "load,dlsym,2", "open,3,@plugin_two.so", "play,3", "load,default", "load,next"]
+    outcome = drive(box, made, *again, *shim, "threads,4,20,@libfirst.so,@libsecond.so", SHIM_REAL=made["libsecond.so"])
+    assert len(outcome.loads) == 40 + 2 + 80, outcome.log
+    assert {load[2] for load in outcome.loads} == {REWRITTEN.encode()}
 
 
 def fuzz(tmp_path: Path, count: int, *, extra: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:

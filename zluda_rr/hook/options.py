@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pwd
 import re
 import tomllib
 from collections.abc import Mapping
@@ -12,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zluda_rr.errors import UserError
+from zluda_rr.toolchain import user_folder
 
 NATIVE = Path(__file__).parent / "native"
 _OPTION = re.compile(
@@ -85,20 +84,9 @@ def _text(value: object) -> str | None:
     return None
 
 
-def _base(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
-    """An XDG folder as the library finds it: a relative one from here, no home or a relative one is the account's."""
-    if base := environ.get(variable):
-        return Path(base) if base.startswith("/") else Path.cwd() / base
-    home = environ.get("HOME") or ""
-    if not home.startswith("/"):
-        with contextlib.suppress(KeyError):
-            home = pwd.getpwuid(os.geteuid()).pw_dir
-    return Path(home) / fallback
-
-
 def config_path(environ: Mapping[str, str]) -> Path:
     """Where config.toml is looked for."""
-    return _base(environ, "XDG_CONFIG_HOME", ".config") / "zluda-rr" / "config.toml"
+    return user_folder(environ, "XDG_CONFIG_HOME", ".config") / "zluda-rr" / "config.toml"
 
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -143,7 +131,7 @@ def hook_folder(settings: Settings, environ: Mapping[str, str] | None = None) ->
     if settings["cache_dir"]:
         folder = Path(settings["cache_dir"]) / "hook"
     else:
-        folder = _base(env, "XDG_CACHE_HOME", ".cache") / "zluda-rr" / "hook"
+        folder = user_folder(env, "XDG_CACHE_HOME", ".cache") / "zluda-rr" / "hook"
     if not folder.is_absolute():
         raise UserError(f"cache folder {folder}: not absolute; set ZLUDA_RR_CACHE_DIR to an absolute path")
     return folder
