@@ -56,7 +56,9 @@ def drive(box: Sandbox, made: Libraries, *steps: str, program: str = "handles", 
     whole = {**box.env, "FAKE_CUDA_DIR": str(box.folder / "record"), "HANDLES_IMAGE": str(image), **env}
     command = [made[program], *(step.replace("@", f"{made.folder}/") for step in steps)]
     pipe = subprocess.PIPE
-    return box.finish(subprocess.Popen(command, env=whole, stdout=pipe, stderr=pipe, text=True))
+    outcome = box.finish(subprocess.Popen(command, env=whole, stdout=pipe, stderr=pipe, text=True))
+    assert "an" not in outcome.printed, "an error is left for dlerror"
+    return outcome
 
 
 def expect(outcome: Outcome, on: str, *libraries: str) -> None:
@@ -137,6 +139,15 @@ def test_plugins_that_are_linked_against_different_libraries(box: Sandbox, made:
     steps = ("open,1,@plugin_one.so", "open,2,@plugin_two.so", "play,2", "play,1", "play,2", "close,2", "play,1")
     outcome = drive(box, made, *steps, "bury,2", "open,2,@plugin_two.so", "play,2", ZLUDA_RR=on)
     expect(outcome, on, *("libsecond.so", "libfirst.so") * 2, "libsecond.so")
+
+
+@pytest.mark.parametrize("on", ON_AND_OFF)
+def test_a_call_by_name_goes_where_the_name_leads_now(box: Sandbox, made: Libraries, on: str) -> None:
+    """One place in the program, and the library behind it is another after a while."""
+    box.store(TEXT)
+    steps = ["open,1,@libfirst.so,global", "load,link", "again", "close,1", "bury,1", "open,2,@libsecond.so,global"]
+    outcome = drive(box, made, *steps, "load,link", "again", ZLUDA_RR=on)
+    expect(outcome, on, "libfirst.so", "libfirst.so", "libsecond.so", "libsecond.so")
 
 
 @pytest.mark.parametrize("on", ON_AND_OFF)

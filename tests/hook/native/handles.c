@@ -45,7 +45,7 @@ static void opened(int n, void *handle) {
     dl_iterate_phdr(extent, &places[n]);
 }
 
-static load_f find(const char *how, void *handle) {
+static load_f find_quietly(const char *how, void *handle) {
     void *found = NULL;
     static const char name[] = "cuModuleLoadData";
     if (strcmp(how, "dlsym") == 0) return (load_f)dlsym(handle, name);
@@ -58,6 +58,14 @@ static load_f find(const char *how, void *handle) {
     }
     int (*proc)(const char *, void **, int, uint64_t, int *) = dlsym(handle, "cuGetProcAddress_v2");
     return proc != NULL && proc(name, &found, 12000, 0, NULL) == 0 ? (load_f)found : NULL;
+}
+
+/* A look-up that finds something leaves no error behind. */
+static load_f find(const char *how, void *handle) {
+    dlsym(handle, "no such function");
+    load_f found = find_quietly(how, handle);
+    if (found != NULL && strcmp(how, "link") != 0 && dlerror() != NULL) puts("an error is left");
+    return found;
 }
 
 static void load(load_f function) {

@@ -18,13 +18,13 @@ static void *real(const char *name) {
 }
 
 int cuModuleLoadData(void **module, const void *image) {
-    static int depth;
+    static int depth, calls;
     if (++depth > 20) {
         puts("without end");
         fflush(stdout);
         _exit(3);
     }
-    puts("shim");
+    printf("shim %d\n", ++calls);
     fflush(stdout);
     int (*next)(void **, const void *) = (int (*)(void **, const void *))real("cuModuleLoadData");
     const int status = next != NULL ? next(module, image) : 302;
