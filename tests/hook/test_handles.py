@@ -178,6 +178,12 @@ def test_where_no_library_is_there_is_none(box: Sandbox, made: Libraries, on: st
     assert outcome.printed["nothing"] == (1,), "a library that was opened for others only"
 
 
+def test_a_named_library_without_the_function_leaves_no_error(box: Sandbox, made: Libraries) -> None:
+    box.store(TEXT)
+    outcome = drive(box, made, "open,1,@libfirst.so", "load,dlsym,1", ZLUDA_RR_CUDA_LIB="/nonexistent/libcuda.so")
+    expect(outcome, "1", "libfirst.so")
+
+
 @pytest.mark.parametrize("on", ON_AND_OFF)
 def test_threads_that_open_and_close(box: Sandbox, made: Libraries, on: str) -> None:
     box.store(TEXT)
@@ -189,6 +195,10 @@ def test_threads_that_open_and_close(box: Sandbox, made: Libraries, on: str) -> 
 def test_a_file_goes_to_the_library_that_was_asked(box: Sandbox, made: Libraries) -> None:
     """The call for text in memory, which takes the place of the call for files, is that of the same library."""
     box.store(TEXT)
+    opened = ("open,1,@libfirst.so,global", "open,2,@libsecond.so", "new,3,@libsecond.so", "new,4,@libfirst.so")
+    outcome = drive(box, made, *opened, "load,file,2", "load,file,4", "load,file,3", "load,file,1")
+    expect(outcome, "1", "libsecond.so", "libfirst.so", "libsecond.so", "libfirst.so")
+    assert {call[0] for call in outcome.loads} == {"cuModuleLoadData"}
     for name in ("libsecond.so", "libfirst.so"):
         outcome = box.run("cuModuleLoad", "dlsym", TEXT, "--raw", "--library", made[name])
         assert outcome.loads == (("cuModuleLoadData", 0, REWRITTEN.encode()),)

@@ -1,6 +1,6 @@
 /* A program that opens and closes CUDA libraries: handles STEP… Each step is words with commas between:
  *   open,N,PATH[,global|deep]  new,N,PATH (a namespace of its own)  close,N  bury,N (nothing may lie there any more)
- *   load,dlsym|proc|proc2|next|default|link,N   the module $HANDLES_IMAGE through handle N; `keep,…` only looks up, `again`
+ *   load,dlsym|proc|proc2|next|default|link|file,N   the module $HANDLES_IMAGE through handle N; `keep,…` only looks up, `again`
  *   calls what was looked up last; play,N   the function `play` of a plugin;   threads,COUNT,ROUNDS,PATH,PATH
  * Prints `status S` for each load, or `nothing` and whether dlerror tells of it. */
 #define _GNU_SOURCE
@@ -23,6 +23,7 @@ static struct {
 } places[64];
 static char image[1 << 16];
 static load_f last;
+static const void *what = image;
 
 static int extent(struct dl_phdr_info *info, size_t size, void *place) {
     (void)size;
@@ -49,6 +50,7 @@ static load_f find_quietly(const char *how, void *handle) {
     void *found = NULL;
     static const char name[] = "cuModuleLoadData";
     if (strcmp(how, "dlsym") == 0) return (load_f)dlsym(handle, name);
+    if (strcmp(how, "file") == 0) return (load_f)dlsym(handle, "cuModuleLoad");
     if (strcmp(how, "next") == 0) return (load_f)dlsym(RTLD_NEXT, name);
     if (strcmp(how, "default") == 0) return (load_f)dlsym(RTLD_DEFAULT, name);
     if (strcmp(how, "link") == 0) return cuModuleLoadData;
@@ -73,7 +75,7 @@ static void load(load_f function) {
     if (function == NULL)
         printf("nothing %d\n", dlerror() != NULL);
     else
-        printf("status %d\n", function(&module, image));
+        printf("status %d\n", function(&module, what));
     fflush(stdout);
 }
 
@@ -113,6 +115,7 @@ static void step(char *text) {
                  0) != places[number].from)
             exit(9);
     } else if (strcmp(word[0], "load") == 0) {
+        what = strcmp(word[1], "file") == 0 ? getenv("HANDLES_IMAGE") : image;
         load(last = find(word[1], word[2] != NULL ? handles[atoi(word[2])] : NULL));
     } else if (strcmp(word[0], "keep") == 0) {
         last = find(word[1], word[2] != NULL ? handles[atoi(word[2])] : NULL);

@@ -18,9 +18,7 @@ enum hook {
     HOOKS
 };
 
-#define HOOK(kind, name, parameters, arguments) \
-    ZRR_EXPORT result name parameters;          \
-    result zrr_##name parameters;
+#define HOOK(kind, name, parameters, arguments) result zrr_##name parameters;
 #include "hooks.def"
 #undef HOOK
 

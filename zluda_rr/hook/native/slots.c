@@ -55,11 +55,13 @@ __asm__(ENTRIES("hint #34\n mov w16, #zrr_n\n b zrr_enter\n",
 extern const char zrr_entries[] HIDDEN;
 _Static_assert(HOOKS == 12, "the number in ENTRIES");
 
+/* Exported under another name than the one that is used here, which no library before this one can take over. */
 #define HOOK(kind, name, parameters, arguments)                   \
-    result name parameters {                                      \
+    static result own_##name parameters {                         \
         zrr_called = zrr_real(kind, __builtin_return_address(0)); \
         return zrr_##name arguments;                              \
-    }
+    }                                                             \
+    ZRR_EXPORT result name parameters __attribute__((alias("own_" #name)));
 #include "hooks.def"
 #undef HOOK
 
@@ -67,7 +69,7 @@ static const struct {
     const char *name;
     function exported;
 } hooks[HOOKS] = {
-#define HOOK(kind, name, parameters, arguments) [kind] = {#name, (function)name},
+#define HOOK(kind, name, parameters, arguments) [kind] = {#name, (function)own_##name},
 #include "hooks.def"
 #undef HOOK
 };
