@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from zluda_rr.hook import Library, library_path
 from zluda_rr.hook.options import hook_folder, read_settings
 
 from .sandbox import BY_FILE, CALL, FATBIN, GREETING, REWRITTEN, TEXT, Sandbox, assert_original
@@ -113,6 +114,26 @@ def test_the_log_goes_to_what_a_shell_gives(box: Sandbox) -> None:
     image.write_bytes(TEXT)
     subprocess.run(["sh", "-c", host, str(image), str(path)], env=box.env, check=True, stderr=subprocess.DEVNULL)
     assert "replaced" in path.read_text()
+    command = [str(box.programs.host), CALL, "dlsym", str(image)]
+    with (box.folder / "both ways").open("w+") as stream:  # as a test harness gives it
+        subprocess.run(command, env=box.env, check=True, stdout=subprocess.DEVNULL, stderr=stream)
+        stream.seek(0)
+        assert "replaced" in stream.read()
+
+
+def test_a_hook_that_comes_late_does_not_write_into_a_file(box: Sandbox) -> None:
+    """The proxy, opened when descriptor 2 is a file of the program's that it also reads."""
+    box.store(TEXT)
+    folder = box.folder / "proxy"
+    folder.mkdir()
+    shutil.copy(library_path(Library.PROXY), folder / "libcuda.so.1")
+    shutil.copy(box.programs.cuda / "libcuda.so.1", folder / "libzluda_rr_real.so")
+    box.env |= {"LD_PRELOAD": "", "LD_LIBRARY_PATH": str(folder)}
+    data = box.folder / "data"
+    outcome = box.run(CALL, "dlsym", TEXT, "--early", str(data))
+    assert outcome.loads == ((CALL, 0, REWRITTEN.encode()),)
+    assert data.read_bytes() == b""
+    assert box.run(CALL, "dlsym", TEXT).log[0].endswith("ms)"), "a pipe is what a launcher gives"
 
 
 # ---- caches

@@ -1,12 +1,12 @@
 /* A program that loads a module: host CALL WAY IMAGE [--threads N] [--repeat N] [--pause MS] [--sigchld handler|ignore]
  * [--closed] [--files N] [--file-bytes N] [--wrapper good|null|bad] [--raw] [--time] [--library PATH]
- * [--stack BYTES] [--filter] [--reopen FILE]
+ * [--stack BYTES] [--filter] [--reopen FILE] [--early FILE]
  *
  * WAY: link (the symbol as the dynamic linker binds it), dlsym, next (dlsym of RTLD_NEXT), proc, proc2 (cuGetProcAddress).
  * The image ends at a page without access, with a NUL before it unless --raw. Prints `status S`, `sigchld N children N`,
  * `fds N` before and after, and with --time the microseconds of every load, by the clock and of this
  * thread's processor time. --filter: a seccomp filter that ends the process at process_vm_readv. --reopen: descriptor 2 is
- * closed, and FILE gets it. The values of cuModuleLoadDataEx's options are printed after the call. */
+ * closed, and FILE gets it; --early: before the library is opened. The values of cuModuleLoadDataEx's options are printed after the call. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -131,6 +131,11 @@ static void *guarded(const void *bytes, size_t size) {
     return area + pages * 4096 - size;
 }
 
+static bool reopen(const char *file) {
+    close(2);
+    return open(file, O_RDWR | O_CREAT, 0600) == 2;
+}
+
 static int filter(void) {
     struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
@@ -172,6 +177,9 @@ int main(int count, char **arguments) {
         else if (++i == count) return 9;
         else if (strcmp(name, "--stack") == 0) stack = (size_t)atol(arguments[i]);
         else if (strcmp(name, "--reopen") == 0) reopened = arguments[i];
+        else if (strcmp(name, "--early") == 0) {
+            if (!reopen(arguments[i])) return 9;
+        }
         else if (strcmp(name, "--threads") == 0) threads = atoi(arguments[i]);
         else if (strcmp(name, "--repeat") == 0) repeat = atoi(arguments[i]);
         else if (strcmp(name, "--library") == 0) cuda = arguments[i];
@@ -199,10 +207,7 @@ int main(int count, char **arguments) {
         dup2(1, 9);
         close(0), close(1), close(2);
     }
-    if (reopened != NULL) {
-        close(2);
-        if (open(reopened, O_RDWR | O_CREAT, 0600) != 2) return 9;
-    }
+    if (reopened != NULL && !reopen(reopened)) return 9;
     const int before = count_fds();
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);

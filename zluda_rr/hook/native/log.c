@@ -68,11 +68,11 @@ static bool fit_for_errors(const struct stat *about) {
     return S_ISCHR(about->st_mode) || S_ISFIFO(about->st_mode);
 }
 
-void zrr_log_start(void) {
+void zrr_log_start(bool first) {
     const int error = errno;
     struct stat about;
     int state = CLOSED;
-    if (fstat(STDERR_FILENO, &about) == 0 && fit_for_errors(&about)) {
+    if (fstat(STDERR_FILENO, &about) == 0 && (first || fit_for_errors(&about))) {
         standard_error.device = about.st_dev;
         standard_error.special = about.st_rdev;
         standard_error.file = about.st_ino;
@@ -84,7 +84,7 @@ void zrr_log_start(void) {
 
 static bool standard_error_is_the_same(void) {
     struct stat now;
-    if (atomic_load(&standard_error.state) == UNKNOWN) zrr_log_start();
+    if (atomic_load(&standard_error.state) == UNKNOWN) zrr_log_start(false);
     return atomic_load(&standard_error.state) == OPEN && fstat(STDERR_FILENO, &now) == 0 &&
            now.st_dev == standard_error.device && now.st_rdev == standard_error.special &&
            now.st_ino == standard_error.file;

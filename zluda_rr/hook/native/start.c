@@ -57,10 +57,21 @@ static void name_interposer(void) {
 }
 #endif
 
+/* Whether this library came with the program, by LD_PRELOAD, and not later, as a patched ZLUDA opens it. */
+static bool came_first(void) {
+#ifdef ZRR_PROXY
+    return false;
+#else
+    const zrr_dlsym_f look = zrr_real_dlsym();
+    return look != NULL && look(RTLD_DEFAULT, "zluda_rr_transform") != NULL;
+#endif
+}
+
 __attribute__((constructor)) static void start(void) {
     Dl_info own = {0};
     char text[ZRR_REASON_BYTES], program[32];
-    zrr_log_start();
+    const bool first = came_first();
+    zrr_log_start(first);
     zrr_process_name(program, sizeof program);
     if (dladdr(zrr_exported(LOAD), &own) == 0 || own.dli_fname == NULL) own.dli_fname = "?";
     const char *base = strrchr(own.dli_fname, '/');
@@ -68,8 +79,6 @@ __attribute__((constructor)) static void start(void) {
     tell("loaded", "-", text);
 #ifndef ZRR_PROXY
     zrr_remember_start();
-    /* Only where this library can be first: not where it was opened later, as a patched ZLUDA does. */
-    const zrr_dlsym_f look = zrr_real_dlsym();
-    if (look != NULL && look(RTLD_DEFAULT, "zluda_rr_transform") != NULL) name_interposer();
+    if (first) name_interposer();
 #endif
 }

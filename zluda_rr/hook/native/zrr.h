@@ -40,7 +40,8 @@ const char *zrr_absolute_xdg(const char *variable);
 
 enum zrr_level { ZRR_INFO = 1, ZRR_DEBUG = 2 };
 void zrr_log(const zrr_settings *settings, enum zrr_level level, const char *format, ...) ZRR_PRINTF(3, 4);
-void zrr_log_start(void); /* looks at the standard error output; before the host can have closed it */
+/* Looks at the standard error output; `first`: before the host can have closed it. */
+void zrr_log_start(bool first);
 void zrr_reason(char *reason, const char *format, ...) ZRR_PRINTF(2, 3); /* ZRR_REASON_BYTES */
 bool zrr_write_all(int fd, const void *bytes, size_t size);
 
