@@ -199,6 +199,7 @@ def test_a_file_goes_to_the_library_that_was_asked(box: Sandbox, made: Libraries
     outcome = drive(box, made, *opened, "load,file,2", "load,file,4", "load,file,3", "load,file,1")
     expect(outcome, "1", "libsecond.so", "libfirst.so", "libsecond.so", "libfirst.so")
     assert {call[0] for call in outcome.loads} == {"cuModuleLoadData"}
+    expect(drive(box, made, opened[0], opened[2], "load,file,3"), "1", "libsecond.so")
     for name in ("libsecond.so", "libfirst.so"):
         outcome = box.run("cuModuleLoad", "dlsym", TEXT, "--raw", "--library", made[name])
         assert outcome.loads == (("cuModuleLoadData", 0, REWRITTEN.encode()),)

@@ -45,7 +45,7 @@ def wrap(box: Sandbox, command: Sequence[str], library: Path) -> None:
 
 def scenarios(box: Sandbox) -> None:
     """A hit, a miss with a rewrite, a failing rewriter, a spoiled entry, a fatbin, threads, a rejected module."""
-    box.env["ZLUDA_RR_TIMEOUT"] = "30"
+    box.env["ZLUDA_RR_TIMEOUT"] = "120"
     box.rewriter(box.prepared(TEXT))
     for call in ("cuModuleLoadData", "cuModuleLoad", "cuLibraryLoadFromFile"):
         outcome = box.run(call, "dlsym", TEXT, *(() if call.endswith("Data") else ("--raw",)))
