@@ -103,18 +103,20 @@ def try_start(environ: Mapping[str, str]) -> Bypass | None:
 
 
 def rewriter_problem(command: str) -> str | None:
-    """Why the program that rewrites cannot do so; None where it answers."""
+    """Why the program that rewrites cannot do so; None where it gets as far as refusing a request that is none."""
     dropped = ("LD_PRELOAD", "LD_AUDIT", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP")
     env = {name: value for name, value in os.environ.items() if name not in dropped}
     try:
-        done = subprocess.run(
-            [command, "hook-child", "--help"], env=env, capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
+        with tempfile.TemporaryDirectory() as folder:
+            trial = [command, "hook-child", folder, "trial"]
+            done = subprocess.run(trial, env=env, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return f"{command}: no answer within {_SECONDS} s"
     except OSError as error:
         return f"{command}: cannot run: {error.strerror} (the program or its interpreter)"
-    return f"{command}: exit status {done.returncode}: {last_words(done.stderr)}" if done.returncode else None
+    if done.returncode and "is no key of a request" in done.stderr:
+        return None
+    return f"{command}: exit status {done.returncode}: {last_words(done.stderr)}"
 
 
 def examine_program(path: Path) -> Iterator[Bypass]:
