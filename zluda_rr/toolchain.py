@@ -7,10 +7,12 @@ hash over tool versions, flags and every input byte; files appear there by atomi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -75,13 +77,23 @@ class Compiled:
 # --- cache -------------------------------------------------------------------------------------------------
 
 
+def user_folder(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
+    """An XDG folder, absolute: a relative one counts from here; without an absolute home, it is the account's."""
+    if base := environ.get(variable):
+        return Path(base).absolute()
+    home = environ.get("HOME") or ""
+    if not home.startswith("/"):
+        with contextlib.suppress(KeyError):
+            home = pwd.getpwuid(os.geteuid()).pw_dir
+    return Path(home) / fallback
+
+
 def cache_dir(environ: Mapping[str, str] | None = None) -> Path:
     """Where results are kept: ZLUDA_RR_CACHE_DIR, else zluda-rr under $XDG_CACHE_HOME or ~/.cache."""
     env = os.environ if environ is None else environ
     if env.get("ZLUDA_RR_CACHE_DIR"):
         return Path(env["ZLUDA_RR_CACHE_DIR"])
-    base = env.get("XDG_CACHE_HOME") or str(Path(env.get("HOME", "~")).expanduser() / ".cache")
-    return Path(base) / "zluda-rr"
+    return user_folder(env, "XDG_CACHE_HOME", ".cache") / "zluda-rr"
 
 
 def content_key(*parts: str | bytes) -> str:

@@ -34,6 +34,7 @@ CALLS = (
 )
 CALL = "cuModuleLoadData"
 BY_FILE = ("cuModuleLoad", "cuLibraryLoadFromFile")
+GREETING = " is loaded into "
 WAYS = ("dlsym", "link", "next", "proc", "proc2")
 
 
@@ -59,6 +60,10 @@ class Outcome:
     printed: Mapping[str, tuple[int, ...]]
     times_us: tuple[tuple[int, int], ...]
     libraries: tuple[str, ...]
+    greetings: tuple[str, ...] = ()
+    """The lines with which the hook says that it is loaded; not in `log`."""
+    values: str = ""
+    """Of the options after cuModuleLoadDataEx, with --logs."""
 
     @property
     def loads(self) -> tuple[tuple[str, int, bytes], ...]:
@@ -181,8 +186,11 @@ class Sandbox:
         numbers = {k: tuple(map(int, re.findall(r"\d+", v))) for k, v in re.findall(r"^(\w+) (.*)$", out, re.M)}
         times = tuple((int(a), int(b)) for a, b in re.findall(r"^us (\d+) (\d+)$", out, re.M))
         status = numbers.get("status", (-1,))[0]
-        log = tuple(line for line in (err or "").splitlines() if line)
-        return Outcome(status, tuple(calls), log, numbers, times, tuple(libraries))
+        lines = [line for line in (err or "").splitlines() if line]
+        greetings = tuple(line for line in lines if GREETING in line)
+        log = tuple(line for line in lines if GREETING not in line)
+        values = next(iter(re.findall(r"^values (.*)$", out, re.M)), "")
+        return Outcome(status, tuple(calls), log, numbers, times, tuple(libraries), greetings, values)
 
     def run(self, call: str, way: str, image: bytes, *flags: str, **env: str) -> Outcome:
         """Start and finish."""

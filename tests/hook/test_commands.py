@@ -2,9 +2,11 @@
 
 import ctypes
 import os
+import shutil
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import lz4.block
@@ -199,7 +201,7 @@ def test_doctor(cli: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     code, printed = run("doctor")
     assert code == 0, printed
     assert [line.split(":")[0] for line in printed.splitlines()] == [
-        f"ok   {name}" for name in ("plugin", "library", "cache", "rewriter", "CUDA", "layers")
+        f"ok   {name}" for name in ("plugin", "library", "preload", "cache", "rewriter", "CUDA", "layers")
     ]
     for name, value in {"ZLUDA_RR": "0", "ZLUDA_RR_MISS": "never", "ZLUDA_RR_TOOL": "/nonexistent"}.items():
         monkeypatch.setenv(name, value)
@@ -210,6 +212,33 @@ def test_doctor(cli: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = [line for line in printed.splitlines() if line.startswith("FIX")]
     assert len(bad) == 5, printed
     assert printed.count("-> ") == 5, "each with a remedy"
+
+
+def test_doctor_names_what_passes_the_hook_by(cli: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rewriter of another Python, a past run, a program with a privilege; each with its remedy."""
+    monkeypatch.setenv("ZLUDA_RR_CUDA_LIB", str(cli.programs.cuda / "libcuda.so.1"))
+    rewriter = cli.rewriter("")
+    rewriter.write_text(f"#!{sys.executable} -S\nimport zluda_rr_of_another_python\n")
+    monkeypatch.setenv("ZLUDA_RR_TOOL", str(rewriter))
+    how = "libgame.so: opened with RTLD_DEEPBIND, so its own calls of CUDA do not pass the hook"
+    (cli.cache.folder / "runs.log").write_text(f"{int(time.time())} 7 game bypass RTLD_DEEPBIND {how}\n")
+    program = cli.folder / "game"
+    shutil.copy(cli.programs.host, program)
+    program.chmod(0o4755)
+    code, printed = run("doctor", str(program))
+    assert code == 1
+    bad = [line for line in printed.splitlines() if line.startswith("FIX")]
+    assert [line.split(":")[0] for line in bad] == [
+        "FIX  rewriter",
+        "FIX  passes by (RTLD_DEEPBIND)",
+        "FIX  passes by (AT_SECURE)",
+    ]
+    assert "ModuleNotFoundError: No module named 'zluda_rr_of_another_python'" in bad[0]
+    assert f"game: {how}" in bad[1]
+    assert printed.count("-> ") == 3
+    code, printed = run("doctor", str(cli.folder / "nothing"))
+    assert code == 2
+    assert "no such file or folder" in printed
 
 
 def test_the_whole_way_of_a_patched_zluda(cli: Sandbox, enc0: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

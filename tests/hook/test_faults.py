@@ -175,9 +175,9 @@ def test_folder_that_cannot_be_made(box: Sandbox) -> None:
     assert_original(outcome, reason="Not a directory")
 
 
-@pytest.mark.parametrize("place", ["relative/cache", ""])
-def test_no_folder(box: Sandbox, place: str) -> None:
-    assert_original(box.run(CALL, "dlsym", TEXT, ZLUDA_RR_CACHE_DIR=place, HOME=""), reason="no cache folder")
+def test_no_folder(box: Sandbox) -> None:
+    outcome = box.run(CALL, "dlsym", TEXT, ZLUDA_RR_CACHE_DIR="relative/cache")
+    assert_original(outcome, reason="no cache folder")
 
 
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EDQUOT, errno.EIO])

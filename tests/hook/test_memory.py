@@ -18,8 +18,13 @@ from zluda_rr.hook.options import read_settings
 from zluda_rr.hook.tool import Tool
 
 from .sandbox import FATBIN, FINGERPRINT, NATIVE, REWRITTEN, TEXT, Programs, Sandbox, c_compiler
+from .test_handles import Libraries, drive, made
+
+__all__ = ["made"]
 
 _SANITIZERS = ["-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+# What a program of its own must not have: dlsym and the calls of the driver.
+_INTERCEPTING = ("find", "hooks", "slots", "start", "symbols")
 _VALGRIND = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]
 
 
@@ -40,7 +45,7 @@ def wrap(box: Sandbox, command: Sequence[str], library: Path) -> None:
 
 def scenarios(box: Sandbox) -> None:
     """A hit, a miss with a rewrite, a failing rewriter, a spoiled entry, a fatbin, threads, a rejected module."""
-    box.env["ZLUDA_RR_TIMEOUT"] = "30"
+    box.env["ZLUDA_RR_TIMEOUT"] = "120"
     box.rewriter(box.prepared(TEXT))
     for call in ("cuModuleLoadData", "cuModuleLoad", "cuLibraryLoadFromFile"):
         outcome = box.run(call, "dlsym", TEXT, *(() if call.endswith("Data") else ("--raw",)))
@@ -73,12 +78,27 @@ def test_sanitizers(box: Sandbox, tmp_path: Path) -> None:
     scenarios(box)
 
 
+def test_sanitizers_on_libraries_that_come_and_go(box: Sandbox, made: Libraries, tmp_path: Path) -> None:
+    runtime = sanitizer_library("libasan.so")
+    if runtime is None:
+        pytest.skip("this compiler has no AddressSanitizer")
+    library = tmp_path / "asan" / "libzluda_rr.so"
+    build(Library.PRELOAD, library, c_compiler(), _SANITIZERS)
+    box.env |= {"LD_PRELOAD": f"{runtime}:{library}", "ASAN_OPTIONS": "detect_leaks=0"}
+    box.store(TEXT)
+    again = ["open,1,@libfirst.so", "load,dlsym,1", "load,proc2,1", "close,1", "bury,1"] * 20
+    shim = ["open,2,@libshim.so", "load,dlsym,2", "open,3,@plugin_two.so", "play,3", "load,default", "load,next"]
+    outcome = drive(box, made, *again, *shim, "threads,4,20,@libfirst.so,@libsecond.so", SHIM_REAL=made["libsecond.so"])
+    assert len(outcome.loads) == 40 + 2 + 80, outcome.log
+    assert {load[2] for load in outcome.loads} == {REWRITTEN.encode()}
+
+
 def fuzz(tmp_path: Path, count: int, *, extra: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """The fuzzer on `count` images."""
     if sanitizer_library("libasan.so") is None:
         pytest.skip("this compiler has no AddressSanitizer")
     program = tmp_path / "fuzz"
-    sources = [str(path) for path in sorted(SOURCES.glob("*.c")) if path.name != "hooks.c"]
+    sources = [str(path) for path in sorted(SOURCES.glob("*.c")) if path.stem not in _INTERCEPTING]
     flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", *_SANITIZERS, *extra]
     subprocess.run(
         [*c_compiler(), *flags, f"-I{SOURCES}", str(NATIVE / "fuzz.c"), *sources, "-o", str(program), "-ldl"],
@@ -114,7 +134,7 @@ def test_the_fuzzer_finds_a_missing_check(tmp_path: Path) -> None:
     weakened = tmp_path / "native"
     shutil.copytree(SOURCES, weakened)
     text = (weakened / "image.c").read_text()
-    check = "if (limit > 0 ? size > limit : !readable(at, size))"
+    check = "if (limit > 0 ? size > limit : !zrr_readable(at, size))"
     assert check in text
     (weakened / "image.c").write_text(text.replace(check, "if (limit > 0 && size > limit)"))
     with pytest.MonkeyPatch.context() as patch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import platform
 import shutil
@@ -19,7 +20,7 @@ from zluda_rr.toolchain import cache_dir, content_key
 from .options import NATIVE
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
-_FLAGS = ("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", *WARNINGS)
+_FLAGS = ("-std=c11", "-Os", "-fPIC", "-fvisibility=hidden", *WARNINGS)
 # Old enough for the container that games run in (Steam Linux Runtime).
 _GLIBC = "2.17"
 REAL_LIBRARY = "libzluda_rr_real.so"
@@ -72,8 +73,25 @@ def build(library: Library, output: Path, command: Sequence[str], extra: Sequenc
 
 
 def _publish(built: Path, output: Path) -> None:
-    output.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(output, built.read_bytes(), mode=0o755)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        data = built.read_bytes()
+        replace_file(output, data, mode=0o755)
+        replace_file(_digest_of(output), hashlib.sha256(data).hexdigest().encode())
+    except OSError as error:
+        raise UserError(f"{output}: {error.strerror}; make room or set ZLUDA_RR_CACHE_DIR") from error
+
+
+def _digest_of(library: Path) -> Path:
+    return library.with_name(f"{library.name}.sha256")
+
+
+def _is_sound(library: Path) -> bool:
+    """Whether a built library is whole: a full disk or a crash can leave a file without contents."""
+    try:
+        return hashlib.sha256(library.read_bytes()).hexdigest() == _digest_of(library).read_text()
+    except (OSError, ValueError):
+        return False
 
 
 def _run(command: Sequence[str]) -> None:
@@ -84,7 +102,7 @@ def _run(command: Sequence[str]) -> None:
 
 
 def library_path(library: Library = Library.PRELOAD) -> Path:
-    """The built library: the one a wheel carries, else one in the cache, compiled at need."""
+    """The built library: the one a wheel carries, else one in the cache, compiled when it is missing or damaged."""
     carried = Path(__file__).parent.parent / "_data" / "lib" / library
     if carried.is_file():
         return carried
@@ -92,6 +110,6 @@ def library_path(library: Library = Library.PRELOAD) -> Path:
     inputs = [path.read_bytes() for path in sorted(NATIVE.iterdir())]
     key = content_key("hook", library, *command[1:], *_FLAGS, Path(__file__).read_bytes(), *inputs)
     output = cache_dir() / "lib" / key[:16] / library
-    if not output.is_file():
+    if not _is_sound(output):
         build(library, output, command, ["-s"])
     return output

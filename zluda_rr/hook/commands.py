@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,6 +103,7 @@ def uninstall(zluda: Path) -> None:
 def launch(command: tuple[str, ...]) -> None:
     """Run COMMAND with the hook, as `zluda-rr launch -- COMMAND`; where the hook is not usable, without it."""
     from .build import library_path
+    from .bypass import start_problems
     from .options import read_settings
     from .session import launch_environment, refresh_tool
 
@@ -109,6 +111,8 @@ def launch(command: tuple[str, ...]) -> None:
     try:
         refresh_tool(read_settings())
         env = launch_environment(env, library_path())
+        for bypass in start_problems(Path(shutil.which(command[0]) or command[0])):
+            click.echo(f"zluda-rr: {bypass.detail}; {bypass.remedy}", err=True)
     except UserError as error:
         click.echo(f"zluda-rr: {error}; running without the hook", err=True)
     try:
@@ -129,11 +133,13 @@ def hook_path() -> None:
 
 
 @click.command()
-def doctor() -> None:
-    """What the hook finds on this machine, what is missing, and what to do."""
+@click.argument("programs", nargs=-1, type=click.Path(path_type=Path))
+def doctor(programs: tuple[Path, ...]) -> None:
+    """What the hook finds on this machine, what is missing, what passes it by, and what to do. PROGRAMS are files or
+    folders of a game, to be looked at as well."""
     from .session import examine
 
-    findings = examine()
+    findings = examine(programs=programs)
     for finding in findings:
         click.echo(str(finding))
     if not all(finding.well for finding in findings):

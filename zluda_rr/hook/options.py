@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zluda_rr.errors import UserError
+from zluda_rr.toolchain import user_folder
 
 NATIVE = Path(__file__).parent / "native"
 _OPTION = re.compile(
@@ -85,9 +86,7 @@ def _text(value: object) -> str | None:
 
 def config_path(environ: Mapping[str, str]) -> Path:
     """Where config.toml is looked for."""
-    base = environ.get("XDG_CONFIG_HOME") or ""
-    root = Path(base) if base.startswith("/") else Path(environ.get("HOME") or "/") / ".config"
-    return root / "zluda-rr" / "config.toml"
+    return user_folder(environ, "XDG_CONFIG_HOME", ".config") / "zluda-rr" / "config.toml"
 
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -132,9 +131,7 @@ def hook_folder(settings: Settings, environ: Mapping[str, str] | None = None) ->
     if settings["cache_dir"]:
         folder = Path(settings["cache_dir"]) / "hook"
     else:
-        base = env.get("XDG_CACHE_HOME") or ""
-        root = Path(base) if base.startswith("/") else Path(env.get("HOME") or "") / ".cache"
-        folder = root / "zluda-rr" / "hook"
+        folder = user_folder(env, "XDG_CACHE_HOME", ".cache") / "zluda-rr" / "hook"
     if not folder.is_absolute():
         raise UserError(f"cache folder {folder}: not absolute; set ZLUDA_RR_CACHE_DIR to an absolute path")
     return folder

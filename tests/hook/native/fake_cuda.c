@@ -65,14 +65,24 @@ API int cuModuleLoadFatBinary(void **module, const void *image) {
     return image_call("cuModuleLoadFatBinary", module, image);
 }
 API int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options, void **values) {
-    if (count != 1 || options[0] != 7 || values[0] != (void *)70) return 1;
-    return image_call("cuModuleLoadDataEx", module, image);
+    if (count < 1 || options[0] != 7 || values[0] != (void *)70) return 1;
+    const int status = image_call("cuModuleLoadDataEx", module, image);
+    if (count == 5) { /* logs and their sizes: the driver writes how much it used */
+        if (values[2] != (void *)64 || values[4] != (void *)64) return 1;
+        strcpy(values[status != 0 ? 3 : 1], status != 0 ? "bad" : "fine");
+        values[2] = (void *)(size_t)(status != 0 ? 0 : 4);
+        values[4] = (void *)(size_t)(status != 0 ? 3 : 0);
+    }
+    return status;
 }
 API int cuLibraryLoadData(void **library, const void *image, int *jit, void **jit_values, unsigned jit_count,
                           int *options, void **values, unsigned count) {
     if (jit_count != 1 || jit[0] != 7 || jit_values[0] != (void *)70 || count != 1 || options[0] != 1 || values[0] != 0)
         return 1;
-    return image_call("cuLibraryLoadData", library, image);
+    const int status = image_call("cuLibraryLoadData", library, image);
+    jit_values[0] = (void *)(size_t)(71 + status);
+    values[0] = (void *)1;
+    return status;
 }
 API int cuLibraryLoadFromFile(void **library, const char *path, int *jit, void **jit_values, unsigned jit_count,
                               int *options, void **values, unsigned count) {
@@ -80,6 +90,11 @@ API int cuLibraryLoadFromFile(void **library, const char *path, int *jit, void *
         return 1;
     *library = (void *)1;
     return record("cuLibraryLoadFromFile", path, strlen(path));
+}
+API int cuLinkAddData_v2(void *state, int type, void *data, size_t size, const char *name, unsigned count, int *options,
+                         void **values) {
+    (void)state, (void)type, (void)name, (void)options;
+    return count == 3 && values == (void **)24 ? record("cuLinkAddData_v2", data, size) : 1;
 }
 API int cuInit(unsigned flags) { return record("cuInit", &flags, sizeof flags); }
 API int cuMemAlloc_v2(void **pointer, size_t size) {
@@ -99,6 +114,7 @@ static const struct {
              {"cuModuleLoadFatBinary", cuModuleLoadFatBinary},
              {"cuLibraryLoadData", cuLibraryLoadData},
              {"cuLibraryLoadFromFile", cuLibraryLoadFromFile},
+             {"cuLinkAddData", cuLinkAddData_v2},
              {"cuInit", cuInit},
              {"cuMemAlloc", cuMemAlloc_v2}};
 

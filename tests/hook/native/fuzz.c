@@ -105,6 +105,36 @@ static bool bodies(char *end, const char *name) {
     return status == 1;
 }
 
+/* What a rewriter printed, of any length and bytes, mostly with the line of its exit status: one line of bounded size. */
+static void failure(const zrr_cache *cache, const char *folder) {
+    static seed said;
+    char text[ZRR_REASON_BYTES];
+    said.size = below(sizeof said.bytes - 64);
+    for (size_t i = 0; i < said.size; ++i) said.bytes[i] = below(8) == 0 ? '\n' : (unsigned char)next();
+    if (below(4) != 0)
+        said.size += (size_t)sprintf((char *)said.bytes + said.size, "\nzluda-rr: exit status %d\n", (int)below(300));
+    put(folder, "fuzz.err", said, false);
+    zrr_queue_failure(cache, "fuzz", text);
+    if (memchr(text, 0, sizeof text) == NULL || strchr(text, '\n') != NULL) abort();
+}
+
+/* Values of options with numbers and pointers of all kinds: what was passed is there again after a refusal. */
+static void values(char *end) {
+    int options[8];
+    void *given[8], *before[8];
+    const unsigned count = (unsigned)below(9);
+    for (unsigned i = 0; i < 8; ++i) {
+        options[i] = (int)below(8);
+        given[i] = below(3) == 0 ? end - below(AREA) : (void *)(uintptr_t)(below(2) ? next() : below(1 << 12));
+    }
+    memcpy(before, given, sizeof given);
+    zrr_values trial;
+    if (!zrr_values_copy(&trial, options, given, count)) abort();
+    for (unsigned i = 0; i < trial.count; ++i) trial.trial[i] = (void *)(uintptr_t)next();
+    zrr_values_settle(&trial, false);
+    if (memcmp(before, given, sizeof given) != 0) abort();
+}
+
 int main(int count, char **arguments) {
     if (count != 5) return 2;
     const long images = atol(arguments[1]);
@@ -118,6 +148,8 @@ int main(int count, char **arguments) {
     name.bytes[name.size] = 0;
     seed body = read_seed(arguments[4], "body");
     body.bytes[body.size] = 0;
+    zrr_settings *settings = zrr_settings_read();
+    zrr_cache cache = zrr_cache_open(settings, false);
     long accepted = 0, replaced = 0, named = 0;
     uint64_t sum = 0;
     for (long i = 0; i < images; ++i) {
@@ -138,17 +170,23 @@ int main(int count, char **arguments) {
             sum += zrr_hash_bytes(found.bytes, found.size).low;
         }
         zrr_replacement text;
-        if (i % 16 == 0 && zrr_replace("fuzz", image, 0, &text)) free(text.text);
+        if (i % 16 == 0 && zrr_replace("fuzz", image, 0, &text)) zrr_accepted(&text, false);
         if (i % 4 == 0) named += bodies(area + 4096 + AREA, (const char *)body.bytes);
+        if (i % 4 == 1) values(area + 4096 + AREA);
+        if (i % 8 == 2) failure(&cache, arguments[3]);
         if (i % 8 != 0) continue;
         const size_t which = below(8);
         put(arguments[3], "tool", tool, which == 0);
         put(arguments[3], (const char *)name.bytes, entry, which > 1);
         if (zrr_replace("fuzz", ptx, 0, &text)) {
             ++replaced;
-            free(text.text);
+            if (below(2))
+                zrr_accepted(&text, false);
+            else
+                zrr_rejected(&text, 218, below(2) ? 0 : 218);
         }
     }
+    free(settings);
     free(scratch);
     printf("%ld images, %ld accepted, %ld replaced, %ld named, %llx\n", images, accepted, replaced, named, (unsigned long long)sum);
     return 0;

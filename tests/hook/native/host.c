@@ -1,14 +1,17 @@
 /* A program that loads a module: host CALL WAY IMAGE [--threads N] [--repeat N] [--pause MS] [--sigchld handler|ignore]
- * [--closed] [--files N] [--file-bytes N] [--wrapper good|null|bad] [--raw] [--time]
+ * [--closed] [--files N] [--file-bytes N] [--wrapper good|null|bad] [--raw] [--time] [--library PATH]
+ * [--stack BYTES] [--filter] [--reopen FILE] [--early FILE]
  *
  * WAY: link (the symbol as the dynamic linker binds it), dlsym, next (dlsym of RTLD_NEXT), proc, proc2 (cuGetProcAddress).
  * The image ends at a page without access, with a NUL before it unless --raw. Prints `status S`, `sigchld N children N`,
  * `fds N` before and after, and with --time the microseconds of every load, by the clock and of this
- * thread's processor time. */
+ * thread's processor time. --filter: a seccomp filter that ends the process at process_vm_readv. --reopen: descriptor 2 is
+ * closed, and FILE gets it; --early: before the library is opened. The values of cuModuleLoadDataEx's options are printed after the call. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,9 +20,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,14 +43,14 @@ static void on_child(int number) {
     while (waitpid(-1, NULL, WNOHANG) > 0) ++children;
 }
 
-static const char *call, *path, *way = "dlsym";
+static const char *call, *path, *way = "dlsym", *cuda = "libcuda.so.1";
 static void *image;
 static void *function;
 static int repeat = 1, pause_ms;
-static bool timed;
+static bool timed, logs;
 
 static void *resolve(void) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    void *library = dlopen(cuda, RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL) return NULL;
     int (*init)(unsigned) = (int (*)(unsigned))dlsym(library, "cuInit");
     if (init == NULL || init(0) != 0) return NULL;
@@ -64,7 +72,17 @@ static void *resolve(void) {
     return dlsym(library, call);
 }
 
+static int load_with_log(void) {
+    char info[64] = "", errors[64] = "";
+    int options[] = {7, 3, 4, 5, 6};
+    void *module = NULL, *values[] = {(void *)70, info, (void *)sizeof info, errors, (void *)sizeof errors};
+    const int status = ((load_ex_f)function)(&module, image, 5, options, values);
+    printf("values %ld %ld info %s errors %s\n", (long)values[2], (long)values[4], info, errors);
+    return status;
+}
+
 static int load(void) {
+    if (logs) return load_with_log();
     void *module = NULL, *values[] = {(void *)70}, *none[] = {NULL};
     int options[] = {7}, preserved[] = {1};
     const void *what = strcmp(call, "cuModuleLoad") == 0 || strcmp(call, "cuLibraryLoadFromFile") == 0 ? path : image;
@@ -113,6 +131,20 @@ static void *guarded(const void *bytes, size_t size) {
     return area + pages * 4096 - size;
 }
 
+static bool reopen(const char *file) {
+    close(2);
+    return open(file, O_RDWR | O_CREAT, 0600) == 2;
+}
+
+static int filter(void) {
+    struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+                                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+                                 BPF_STMT(BPF_RET | BPF_K, 0x80000000U /* end the process */),
+                                 BPF_STMT(BPF_RET | BPF_K, 0x7fff0000U /* allow */)};
+    struct sock_fprog program = {sizeof code / sizeof code[0], code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, 2, &program) == 0;
+}
+
 static void read_image(bool raw) {
     FILE *file = fopen(path, "rb");
     struct stat about;
@@ -131,15 +163,26 @@ int main(int count, char **arguments) {
     path = arguments[3];
     int threads = 1;
     bool raw = false, closed = false;
-    const char *wrapper = NULL;
+    const char *wrapper = NULL, *reopened = NULL;
+    size_t stack = 0;
     for (int i = 4; i < count; ++i) {
         const char *name = arguments[i];
         if (strcmp(name, "--raw") == 0) raw = true;
         else if (strcmp(name, "--time") == 0) timed = true;
         else if (strcmp(name, "--closed") == 0) closed = true;
+        else if (strcmp(name, "--logs") == 0) logs = true;
+        else if (strcmp(name, "--filter") == 0) {
+            if (!filter()) return 9;
+        }
         else if (++i == count) return 9;
+        else if (strcmp(name, "--stack") == 0) stack = (size_t)atol(arguments[i]);
+        else if (strcmp(name, "--reopen") == 0) reopened = arguments[i];
+        else if (strcmp(name, "--early") == 0) {
+            if (!reopen(arguments[i])) return 9;
+        }
         else if (strcmp(name, "--threads") == 0) threads = atoi(arguments[i]);
         else if (strcmp(name, "--repeat") == 0) repeat = atoi(arguments[i]);
+        else if (strcmp(name, "--library") == 0) cuda = arguments[i];
         else if (strcmp(name, "--pause") == 0) pause_ms = atoi(arguments[i]);
         else if (strcmp(name, "--wrapper") == 0) wrapper = arguments[i];
         else if (strcmp(name, "--sigchld") == 0) signal(SIGCHLD, arguments[i][0] == 'h' ? on_child : SIG_IGN);
@@ -164,11 +207,15 @@ int main(int count, char **arguments) {
         dup2(1, 9);
         close(0), close(1), close(2);
     }
+    if (reopened != NULL && !reopen(reopened)) return 9;
     const int before = count_fds();
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    if (stack > 0 && pthread_attr_setstacksize(&attributes, stack) != 0) return 9;
     pthread_t ids[256];
     int status[256] = {0};
     for (int i = 0; i < threads; ++i)
-        if (pthread_create(&ids[i], NULL, thread, &status[i]) != 0) return 9;
+        if (pthread_create(&ids[i], &attributes, thread, &status[i]) != 0) return 9;
     int worst = 0;
     for (int i = 0; i < threads; ++i) {
         pthread_join(ids[i], NULL);

@@ -170,7 +170,7 @@ bool zrr_cache_request(const zrr_cache *cache, const char *key, const zrr_image 
     return false;
 }
 
-static void process_name(char *name, size_t size) {
+void zrr_process_name(char *name, size_t size) {
     const int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
     const ssize_t got = fd < 0 ? -1 : read(fd, name, size - 1);
     if (fd >= 0) close(fd);
@@ -191,7 +191,7 @@ void zrr_cache_record(const zrr_cache *cache, const char *event, const char *key
     }
     if (fd < 0) return;
     char name[32], line[1024];
-    process_name(name, sizeof name);
+    zrr_process_name(name, sizeof name);
     int used = snprintf(line, sizeof line - 1, "%lld %ld %s %s %.32s %s", (long long)time(NULL), (long)getpid(),
                         name[0] != 0 ? name : "-", event, key, note);
     if (used > (int)sizeof line - 2) used = (int)sizeof line - 2;

@@ -1,5 +1,6 @@
 /* The rewrite runs in a process of its own that has nothing of the host's.
  *
+ * It runs at low priority.
  * A plain fork would copy a game's page tables and descriptors and would send it SIGCHLD. Here a helper shares the
  * memory until it executes (as vfork and posix_spawn do), has exit signal 0, so that neither the host's SIGCHLD handler
  * nor its wait calls see it, and starts the program as its own child, which init adopts: nobody has to reap it. */
@@ -25,11 +26,21 @@
 extern char **environ;
 
 /* A program that hangs ends after this many seconds whatever it does. */
-enum { CHILD_SECONDS = 300, STACK = 64 << 10, LOCK_FD = 3, DONE_FD = 4, FIRST_CLOSED = 5 };
+enum { CHILD_SECONDS = 3600, STACK = 64 << 10, LOCK_FD = 3, DONE_FD = 4, WORKER_FD = 5, FIRST_CLOSED = 6, NICE = 10 };
+/* ioprio_set(2): best effort, the last of its levels. */
+enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_LAST = 2 << 13 | 7 };
+
+/* The shell only waits, and says how the program ended: nobody else can, since nobody may be its parent. */
+static const char supervise[] =
+    "\"$0\" hook-child \"$1\" \"$2\" & p=$!\n"
+    "exec 3>&- 5>&-\n"
+    "trap 'kill -9 $p' ALRM\n"
+    "wait $p; s=$?\n"
+    "[ $s -eq 0 ] || echo \"zluda-rr: exit status $s\" >&2\n";
 
 typedef struct {
     char **arguments, **environment;
-    int null, lock, done;
+    int null, lock, done, worker, errors;
     char *stack; /* of the second process */
 } plan;
 
@@ -53,14 +64,20 @@ ZRR_NO_SANITIZER static int program(void *argument) {
     normal.sa_handler = SIG_DFL;
     for (int number = 1; number < 65; ++number) sigaction(number, &normal, NULL);
     setsid();
-    for (int fd = 0; fd < 3; ++fd) dup2(what->null, fd);
+    for (int fd = 0; fd < 2; ++fd) dup2(what->null, fd);
+    dup2(what->errors, STDERR_FILENO);
     dup2(what->lock, LOCK_FD);
     dup2(what->done, DONE_FD);
+    dup2(what->worker, WORKER_FD);
     close_descriptors();
     const struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     if (chdir("/") != 0) _exit(126);
     alarm(CHILD_SECONDS);
+    /* Of this process alone: on Linux a priority belongs to a thread. Never higher than it was. */
+    if (getpriority(PRIO_PROCESS, 0) < NICE) setpriority(PRIO_PROCESS, 0, NICE);
+    if (syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0) < IOPRIO_LAST)
+        syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_LAST);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -109,25 +126,14 @@ static char **child_environment(void) {
         bool keep = true;
         for (size_t d = 0; d < sizeof dropped / sizeof dropped[0]; ++d)
             keep = keep && strncmp(environ[i], dropped[d], strlen(dropped[d])) != 0;
-        if (keep) copy[kept++] = environ[i];
+        if (!keep) continue;
+        const char *made = strncmp(environ[i], "XDG_CACHE_HOME=", 15) == 0    ? zrr_absolute_xdg("XDG_CACHE_HOME")
+                           : strncmp(environ[i], "XDG_CONFIG_HOME=", 16) == 0 ? zrr_absolute_xdg("XDG_CONFIG_HOME")
+                                                                              : NULL;
+        copy[kept++] = made != NULL ? (char *)(uintptr_t)made : environ[i];
     }
     if (copy != NULL) copy[kept] = NULL;
     return copy;
-}
-
-static bool find_program(const char *name, char *path, size_t size) {
-    if (strchr(name, '/') != NULL) {
-        const int used = snprintf(path, size, "%s", name);
-        return used > 0 && (size_t)used < size && name[0] == '/' && access(path, X_OK) == 0;
-    }
-    const char *search = getenv("PATH");
-    while (search != NULL && *search != 0) {
-        const size_t length = strcspn(search, ":");
-        const int used = snprintf(path, size, "%.*s/%s", (int)length, search, name);
-        if (length > 0 && search[0] == '/' && used > 0 && (size_t)used < size && access(path, X_OK) == 0) return true;
-        search += length + (search[length] == ':');
-    }
-    return false;
 }
 
 static long long now_ms(void) {
@@ -136,7 +142,7 @@ static long long now_ms(void) {
     return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
-/* The child's end closes the pipe; bytes in it are the error of execve. */
+/* The child's end closes the pipe, or it says with one byte that this module is done; more bytes are the error of execve. */
 static bool wait_end(int fd, int wait_ms, char *reason) {
     const long long end = now_ms() + wait_ms;
     for (;;) {
@@ -152,38 +158,60 @@ static bool wait_end(int fd, int wait_ms, char *reason) {
         const ssize_t got = read(fd, &error, sizeof error);
         if (got < 0 && errno == EINTR) continue;
         if (got == (ssize_t)sizeof error) zrr_reason(reason, "cannot run the rewriter: %s", strerror(error));
-        return got == 0;
+        return got == 0 || got == 1;
     }
 }
 
 static int high_duplicate(int fd) { return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 16); }
 
-bool zrr_child_run(const char *name, const zrr_cache *cache, const char *key, int lock, int wait_ms, char *reason) {
-    char path[1200];
-    if (!find_program(name, path, sizeof path)) {
-        zrr_reason(reason, "no program %.120s; set ZLUDA_RR_TOOL or run `zluda-rr doctor`", name);
-        return false;
-    }
-    char command[] = "hook-child", folder[sizeof cache->path], key_text[ZRR_KEY_CHARS + 1];
-    memcpy(folder, cache->path, sizeof folder);
-    memcpy(key_text, key, sizeof key_text);
-    char *arguments[] = {path, command, folder, key_text, NULL};
+/* Where the rewriter's standard error goes: a file beside the request, else nowhere. */
+static int error_file(const zrr_cache *cache, const char *key) {
+    char name[ZRR_KEY_CHARS + 8];
+    snprintf(name, sizeof name, "%s.err", key);
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    const int fd = openat(cache->folder, name, flags, 0600), high = high_duplicate(fd);
+    if (fd >= 0) close(fd);
+    return high;
+}
+
+static void close_all(const plan *what) {
+    const int all[] = {what->null, what->lock, what->done, what->worker, what->errors};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i)
+        if (all[i] >= 0) close(all[i]);
+}
+
+bool zrr_child_run(const char *name, const zrr_cache *cache, const char *key, zrr_locks locks, int wait_ms, char *reason) {
+    static char shell[] = "/bin/sh", option[] = "-c", command[] = "hook-child";
+    struct {
+        char program[1200], folder[sizeof cache->path], key[ZRR_KEY_CHARS + 1], script[sizeof supervise];
+    } *text = malloc(sizeof *text); /* a thread's stack may be small */
     int ends[2] = {-1, -1};
-    const int opened = open("/dev/null", O_RDWR | O_CLOEXEC);
-    plan what = {arguments, child_environment(), high_duplicate(opened), high_duplicate(lock), -1, NULL};
-    if (opened >= 0) close(opened);
-    if (pipe2(ends, O_CLOEXEC) == 0) what.done = high_duplicate(ends[1]);
-    if (ends[1] >= 0) close(ends[1]);
-    bool ok = false;
-    if (what.environment == NULL || what.null < 0 || what.lock < 0 || what.done < 0)
-        zrr_reason(reason, "no descriptors or memory for a process");
-    else
-        ok = start(&what, reason);
-    free(what.environment);
-    if (what.null >= 0) close(what.null);
-    if (what.lock >= 0) close(what.lock);
-    if (what.done >= 0) close(what.done);
+    bool ok = text != NULL && zrr_program_find(name, text->program, sizeof text->program, reason);
+    if (text == NULL) zrr_reason(reason, "no memory for a process");
+    if (ok) {
+        memcpy(text->folder, cache->path, sizeof text->folder);
+        memcpy(text->key, key, sizeof text->key);
+        memcpy(text->script, supervise, sizeof text->script);
+        char *supervised[] = {shell, option, text->script, text->program, text->folder, text->key, NULL};
+        char *alone[] = {text->program, command, text->folder, text->key, NULL};
+        const int opened = open("/dev/null", O_RDWR | O_CLOEXEC);
+        plan what = {access(shell, X_OK) == 0 ? supervised : alone, child_environment(), high_duplicate(opened),
+                     high_duplicate(locks.lock), -1, high_duplicate(locks.worker), error_file(cache, key), NULL};
+        if (what.errors < 0) what.errors = high_duplicate(opened);
+        if (opened >= 0) close(opened);
+        if (pipe2(ends, O_CLOEXEC) == 0) what.done = high_duplicate(ends[1]);
+        if (ends[1] >= 0) close(ends[1]);
+        ok = what.environment != NULL && what.null >= 0 && what.lock >= 0 && what.done >= 0 && what.worker >= 0 &&
+             what.errors >= 0;
+        if (!ok)
+            zrr_reason(reason, "no descriptors or memory for a process");
+        else
+            ok = start(&what, reason);
+        free(what.environment);
+        close_all(&what);
+    }
     if (ok && wait_ms > 0) ok = wait_end(ends[0], wait_ms, reason);
     if (ends[0] >= 0) close(ends[0]);
+    free(text);
     return ok;
 }

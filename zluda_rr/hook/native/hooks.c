@@ -1,274 +1,213 @@
-/* The intercepted calls. One table says which; everything else goes to the real library untouched.
+/* The intercepted calls: what each does with a module, given the real function that its caller would have reached.
  *
  * A replaced module that the real loader rejects is followed by the original, so the caller only ever sees the answer to
  * one of the two. A text cannot be handed to cuModuleLoadFatBinary or to the calls that take a file name: there the call
- * for text in memory is used instead. */
+ * for text in memory, of the same library, is used instead. */
 #define _GNU_SOURCE
-#include "zrr.h"
+#include "hooks.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
-typedef int result;    /* CUresult; 0 is success */
-typedef void *handle;  /* CUmodule, CUlibrary */
-enum { SUCCESS = 0, SYMBOL_NOT_FOUND = 302 /* CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND */ };
+enum { SUCCESS = 0 };
 enum { BINARY_IS_PRESERVED = 1 /* CU_LIBRARY_BINARY_IS_PRESERVED: the driver keeps using the caller's bytes */ };
+enum { INPUT_PTX = 1, INPUT_FATBINARY = 2 }; /* CUjitInputType */
 
 typedef result (*module_load_f)(handle *, const void *);
 typedef result (*module_load_ex_f)(handle *, const void *, unsigned, int *, void **);
 typedef result (*library_load_f)(handle *, const void *, int *, void **, unsigned, int *, void **, unsigned);
-typedef result (*get_proc_f)(const char *, void **, int, uint64_t);
-typedef result (*get_proc_v2_f)(const char *, void **, int, uint64_t, int *);
-typedef void *(*dlsym_f)(void *, const char *);
+typedef result (*link_data_f)(handle, int, void *, size_t, const char *, unsigned, int *, void **);
+typedef result (*link_file_f)(handle, int, const char *, unsigned, int *, void **);
 
-ZRR_EXPORT result cuModuleLoad(handle *module, const char *path);
-ZRR_EXPORT result cuModuleLoadData(handle *module, const void *image);
-ZRR_EXPORT result cuModuleLoadDataEx(handle *module, const void *image, unsigned count, int *options, void **values);
-ZRR_EXPORT result cuModuleLoadFatBinary(handle *module, const void *image);
-ZRR_EXPORT result cuLibraryLoadData(handle *library, const void *image, int *jit, void **jit_values, unsigned jit_count,
-                                    int *options, void **values, unsigned count);
-ZRR_EXPORT result cuLibraryLoadFromFile(handle *library, const char *path, int *jit, void **jit_values,
-                                        unsigned jit_count, int *options, void **values, unsigned count);
-ZRR_EXPORT result cuGetProcAddress(const char *symbol, void **pointer, int version, uint64_t flags);
-ZRR_EXPORT result cuGetProcAddress_v2(const char *symbol, void **pointer, int version, uint64_t flags, int *status);
+/* A library may come by one call through another, or be a shim in front of the next one: only the outermost call counts. */
+static __thread int depth __attribute__((tls_model("initial-exec")));
 
-enum hook { LOAD, LOAD_DATA, LOAD_DATA_EX, LOAD_FATBIN, LIBRARY_DATA, LIBRARY_FILE, GET_PROC, GET_PROC_V2, HOOKS };
-
-typedef void (*function)(void);
-static const struct {
-    const char *name;
-    function ours;
-} hooks[HOOKS] = {
-    [LOAD] = {"cuModuleLoad", (function)cuModuleLoad},
-    [LOAD_DATA] = {"cuModuleLoadData", (function)cuModuleLoadData},
-    [LOAD_DATA_EX] = {"cuModuleLoadDataEx", (function)cuModuleLoadDataEx},
-    [LOAD_FATBIN] = {"cuModuleLoadFatBinary", (function)cuModuleLoadFatBinary},
-    [LIBRARY_DATA] = {"cuLibraryLoadData", (function)cuLibraryLoadData},
-    [LIBRARY_FILE] = {"cuLibraryLoadFromFile", (function)cuLibraryLoadFromFile},
-    [GET_PROC] = {"cuGetProcAddress", (function)cuGetProcAddress},
-    [GET_PROC_V2] = {"cuGetProcAddress_v2", (function)cuGetProcAddress_v2},
-};
-
-/* ISO C has no conversion between object and function pointers; dlsym's result is one all the same. */
-ZRR_NO_SANITIZER static void *object_of(function f) {
-    void *object = NULL;
-    memcpy(&object, &f, sizeof object);
-    return object;
-}
-#define CALL(type, object) (*(type *)&(void *){object})
-
-static _Atomic(void *) known[HOOKS];   /* the decision of real() */
-static _Atomic(void *) learned[HOOKS]; /* what the host was given before this library put its own in place */
-
-ZRR_NO_SANITIZER static enum hook hook_of(const char *name) {
-    enum hook index = LOAD;
-    while (index < HOOKS && strcmp(hooks[index].name, name) != 0) ++index;
-    return index;
+static bool replace(enum hook kind, const void *image, zrr_replacement *text) {
+    return depth == 0 && zrr_replace(zrr_hook_name(kind), image, 0, text);
 }
 
-/* glibc's own dlsym; a versioned look-up, since a plain one would find ours. */
-ZRR_NO_SANITIZER static dlsym_f real_dlsym(void) {
-    static _Atomic(void *) found;
-    void *object = atomic_load(&found);
-    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
-    for (size_t i = 0; object == NULL && i < sizeof versions / sizeof versions[0]; ++i)
-        object = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-    atomic_store(&found, object);
-    return CALL(dlsym_f, object);
-}
-
-static void *look_in(void *library, const char *name, void *ours) {
-    const dlsym_f look = real_dlsym();
-    void *object = look != NULL && library != NULL ? look(library, name) : NULL;
-    return object == ours ? NULL : object;
-}
-
-/* The function behind a hook: from the named library, else the one that the host was given, else the one behind this
- * library, else from the CUDA library that is or can be loaded. */
-static void *real(enum hook index) {
-    void *object = atomic_load(&known[index]);
-    if (object != NULL) return object;
-    const char *name = hooks[index].name;
-    void *ours = object_of(hooks[index].ours);
-    zrr_settings *settings = zrr_settings_read();
-    if (settings != NULL && settings->cuda_lib[0] != 0) {
-        object = look_in(dlopen(settings->cuda_lib, RTLD_LAZY | RTLD_LOCAL), name, ours);
-        if (object == NULL)
-            zrr_log(settings, ZRR_INFO, "ZLUDA_RR_CUDA_LIB %.200s: no %s there", settings->cuda_lib, name);
-    }
-    free(settings);
-    if (object == NULL) object = atomic_load(&learned[index]);
-    if (object == NULL) object = look_in(RTLD_NEXT, name, ours);
-    if (object == NULL) object = look_in(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD), name, ours);
-    if (object == NULL) object = look_in(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL), name, ours);
-    if (object != NULL) atomic_store(&known[index], object);
-    return object;
-}
-
-ZRR_NO_SANITIZER static void learn(enum hook index, void *object) {
-    void *none = NULL;
-    if (object != object_of(hooks[index].ours)) atomic_compare_exchange_strong(&learned[index], &none, object);
-}
-
-static void rejected(const char *where, result status) {
-    zrr_settings *settings = zrr_settings_read();
-    if (settings != NULL)
-        zrr_log(settings, ZRR_INFO, "%s: the real loader rejects the rewritten module (error %d); original module", where,
-                status);
-    free(settings);
+static bool replace_file(enum hook kind, const char *path, zrr_replacement *text) {
+    return depth == 0 && zrr_replace_file(zrr_hook_name(kind), path, text);
 }
 
 /* ---- modules ---- */
 
-/* True when the rewritten text was loaded. */
-static bool load_text(const char *where, handle *module, zrr_replacement *text) {
-    void *next = real(LOAD_DATA);
-    const result status = next != NULL ? CALL(module_load_f, next)(module, text->text) : SYMBOL_NOT_FOUND;
-    if (status != SUCCESS) rejected(where, status);
-    free(text->text);
-    return status == SUCCESS;
+static result load(void *real, handle *module, const void *image) {
+    ++depth;
+    const result status = ZRR_CALL(module_load_f, real)(module, image);
+    --depth;
+    return status;
 }
 
-result cuModuleLoad(handle *module, const char *path) {
-    zrr_replacement text;
-    if (zrr_replace_file(hooks[LOAD].name, path, &text) && load_text(hooks[LOAD].name, module, &text)) return SUCCESS;
-    void *next = real(LOAD);
-    return next != NULL ? CALL(module_load_f, next)(module, path) : SYMBOL_NOT_FOUND;
+/* A rewritten text in place of a file or fatbin; true when it was loaded. */
+static bool load_text(zrr_replacement *text, enum hook kind, handle *module, void *real, result *status) {
+    void *library = NULL, *next = kind == LOAD_DATA ? real : zrr_partner(LOAD_DATA, real, &library);
+    *status = next != NULL ? load(next, module, text->text) : ZRR_NO_CALL;
+    if (*status == SUCCESS) zrr_accepted(text, false);
+    if (library != NULL) dlclose(library);
+    return *status == SUCCESS;
 }
 
-static result load_image(enum hook index, handle *module, const void *image) {
+static result load_module(enum hook kind, handle *module, const void *image, void *real) {
+    if (real == NULL) return ZRR_SYMBOL_NOT_FOUND;
     zrr_replacement text;
-    if (zrr_replace(hooks[index].name, image, 0, &text) && load_text(hooks[index].name, module, &text)) return SUCCESS;
-    void *next = real(index);
-    return next != NULL ? CALL(module_load_f, next)(module, image) : SYMBOL_NOT_FOUND;
+    result status = SUCCESS;
+    const bool rewritten = kind == LOAD ? replace_file(kind, image, &text) : replace(kind, image, &text);
+    if (rewritten && load_text(&text, kind, module, real, &status)) return SUCCESS;
+    const result original = load(real, module, image);
+    if (rewritten) zrr_rejected(&text, status, original);
+    return original;
 }
 
-result cuModuleLoadData(handle *module, const void *image) { return load_image(LOAD_DATA, module, image); }
+result zrr_cuModuleLoad(handle *module, const char *path) { return load_module(LOAD, module, path, zrr_called); }
 
-result cuModuleLoadFatBinary(handle *module, const void *image) { return load_image(LOAD_FATBIN, module, image); }
+result zrr_cuModuleLoadData(handle *module, const void *image) {
+    void *real = zrr_called;
+    return load_module(LOAD_DATA, module, image, real);
+}
 
-result cuModuleLoadDataEx(handle *module, const void *image, unsigned count, int *options, void **values) {
-    void *next = real(LOAD_DATA_EX);
-    if (next == NULL) return SYMBOL_NOT_FOUND;
+result zrr_cuModuleLoadFatBinary(handle *module, const void *image) {
+    void *real = zrr_called;
+    return load_module(LOAD_FATBIN, module, image, real);
+}
+
+static result load_ex(void *real, handle *module, const void *image, unsigned count, int *options, void **values) {
+    ++depth;
+    const result status = ZRR_CALL(module_load_ex_f, real)(module, image, count, options, values);
+    --depth;
+    return status;
+}
+
+result zrr_cuModuleLoadDataEx(handle *module, const void *image, unsigned count, int *options, void **values) {
+    void *real = zrr_called;
+    if (real == NULL) return ZRR_SYMBOL_NOT_FOUND;
     zrr_replacement text;
-    if (zrr_replace(hooks[LOAD_DATA_EX].name, image, 0, &text)) {
-        const result status = CALL(module_load_ex_f, next)(module, text.text, count, options, values);
-        free(text.text);
-        if (status == SUCCESS) return status;
-        rejected(hooks[LOAD_DATA_EX].name, status);
+    if (!replace(LOAD_DATA_EX, image, &text)) return load_ex(real, module, image, count, options, values);
+    zrr_values trial;
+    result status = ZRR_SYMBOL_NOT_FOUND;
+    if (zrr_values_copy(&trial, options, values, count)) {
+        status = load_ex(real, module, text.text, count, options, trial.trial);
+        zrr_values_settle(&trial, status == SUCCESS);
     }
-    return CALL(module_load_ex_f, next)(module, image, count, options, values);
+    if (status == SUCCESS) return zrr_accepted(&text, false), status;
+    const result original = load_ex(real, module, image, count, options, values);
+    zrr_rejected(&text, status, original);
+    return original;
 }
 
 /* ---- libraries ---- */
 
-/* Texts that the driver was promised to keep finding, for the process's life. */
-typedef struct kept {
-    struct kept *next;
-    char *text;
-} kept;
-static _Atomic(kept *) all_kept;
+typedef struct {
+    handle *library;
+    int *jit;
+    void **jit_values;
+    unsigned jit_count;
+    int *options;
+    void **values;
+    unsigned count;
+} request;
 
-static bool preserved(const int *options, unsigned count) {
-    for (unsigned i = 0; options != NULL && i < count; ++i)
-        if (options[i] == BINARY_IS_PRESERVED) return true;
+static bool preserved(const request *what) {
+    for (unsigned i = 0; what->options != NULL && i < what->count; ++i)
+        if (what->options[i] == BINARY_IS_PRESERVED) return true;
     return false;
 }
 
-static void release(char *text, bool keep) {
-    kept *node = keep ? malloc(sizeof *node) : NULL;
-    if (node != NULL) {
-        *node = (kept){atomic_load(&all_kept), text};
-        while (!atomic_compare_exchange_weak(&all_kept, &node->next, node)) {
-        }
-    } else if (!keep) {
-        free(text);
-    }
+static result load_library(void *real, const request *what, const void *image) {
+    ++depth;
+    const result status = ZRR_CALL(library_load_f, real)(what->library, image, what->jit, what->jit_values,
+                                                         what->jit_count, what->options, what->values, what->count);
+    --depth;
+    return status;
 }
 
-result cuLibraryLoadData(handle *library, const void *image, int *jit, void **jit_values, unsigned jit_count,
-                         int *options, void **values, unsigned count) {
-    void *next = real(LIBRARY_DATA);
-    if (next == NULL) return SYMBOL_NOT_FOUND;
-    const library_load_f load = CALL(library_load_f, next);
+static result try_library(void *real, const request *what, const char *text) {
+    zrr_values jit, own;
+    if (!zrr_values_copy(&jit, what->jit, what->jit_values, what->jit_count)) return ZRR_SYMBOL_NOT_FOUND;
+    result status = ZRR_SYMBOL_NOT_FOUND;
+    if (zrr_values_copy(&own, NULL, what->values, what->count)) {
+        request trial = *what;
+        trial.jit_values = jit.trial;
+        trial.values = own.trial;
+        status = load_library(real, &trial, text);
+        zrr_values_settle(&own, status == SUCCESS);
+    }
+    zrr_values_settle(&jit, status == SUCCESS);
+    return status;
+}
+
+static result load_any_library(enum hook kind, const request *what, const void *image, void *real) {
+    if (real == NULL) return ZRR_SYMBOL_NOT_FOUND;
     zrr_replacement text;
-    if (zrr_replace(hooks[LIBRARY_DATA].name, image, 0, &text)) {
-        const result status = load(library, text.text, jit, jit_values, jit_count, options, values, count);
-        release(text.text, status == SUCCESS && preserved(options, count));
-        if (status == SUCCESS) return status;
-        rejected(hooks[LIBRARY_DATA].name, status);
-    }
-    return load(library, image, jit, jit_values, jit_count, options, values, count);
+    const bool file = kind == LIBRARY_FILE;
+    if (!(file ? replace_file(kind, image, &text) : replace(kind, image, &text))) return load_library(real, what, image);
+    void *library = NULL, *next = file ? zrr_partner(LIBRARY_DATA, real, &library) : real;
+    const result status = next != NULL ? try_library(next, what, text.text) : ZRR_NO_CALL;
+    if (status == SUCCESS) zrr_accepted(&text, preserved(what));
+    if (library != NULL) dlclose(library);
+    if (status == SUCCESS) return status;
+    const result original = load_library(real, what, image);
+    zrr_rejected(&text, status, original);
+    return original;
 }
 
-result cuLibraryLoadFromFile(handle *library, const char *path, int *jit, void **jit_values, unsigned jit_count,
+result zrr_cuLibraryLoadData(handle *library, const void *image, int *jit, void **jit_values, unsigned jit_count,
                              int *options, void **values, unsigned count) {
-    zrr_replacement text;
-    if (zrr_replace_file(hooks[LIBRARY_FILE].name, path, &text)) {
-        void *next = real(LIBRARY_DATA);
-        const result status =
-            next == NULL ? SYMBOL_NOT_FOUND
-                         : CALL(library_load_f, next)(library, text.text, jit, jit_values, jit_count, options, values,
-                                                      count);
-        release(text.text, status == SUCCESS && preserved(options, count));
-        if (status == SUCCESS) return status;
-        rejected(hooks[LIBRARY_FILE].name, status);
-    }
-    void *next = real(LIBRARY_FILE);
-    if (next == NULL) return SYMBOL_NOT_FOUND;
-    return CALL(library_load_f, next)(library, path, jit, jit_values, jit_count, options, values, count);
+    void *real = zrr_called;
+    const request what = {library, jit, jit_values, jit_count, options, values, count};
+    return load_any_library(LIBRARY_DATA, &what, image, real);
 }
 
-/* ---- looking functions up ---- */
-
-/* The driver was asked for `symbol`: hand out ours, and keep what it gave. */
-static void substitute(const char *symbol, void **pointer, int version) {
-    if (symbol == NULL || pointer == NULL || *pointer == NULL) return;
-    enum hook index = hook_of(symbol);
-    if (index == GET_PROC && version >= 12000) index = GET_PROC_V2; /* that version's cuGetProcAddress has five arguments */
-    if (index == HOOKS) return;
-    learn(index, *pointer);
-    *pointer = object_of(hooks[index].ours);
+result zrr_cuLibraryLoadFromFile(handle *library, const char *path, int *jit, void **jit_values, unsigned jit_count,
+                                 int *options, void **values, unsigned count) {
+    void *real = zrr_called;
+    const request what = {library, jit, jit_values, jit_count, options, values, count};
+    return load_any_library(LIBRARY_FILE, &what, path, real);
 }
 
-result cuGetProcAddress(const char *symbol, void **pointer, int version, uint64_t flags) {
-    void *next = real(GET_PROC);
-    if (next == NULL) return SYMBOL_NOT_FOUND;
-    const result status = CALL(get_proc_f, next)(symbol, pointer, version, flags);
-    if (status == SUCCESS) substitute(symbol, pointer, version);
-    return status;
+/* ---- the linker of the driver: only named, since what it makes of several modules cannot be looked up ---- */
+
+static void note_link(enum hook kind, int type) {
+    if (type == INPUT_PTX || type == INPUT_FATBINARY)
+        zrr_bypassed("cuLinkAddData", zrr_hook_name(kind), "its module stays as it is, since the hook replaces nothing that the driver links");
 }
 
-result cuGetProcAddress_v2(const char *symbol, void **pointer, int version, uint64_t flags, int *found) {
-    void *next = real(GET_PROC_V2);
-    if (next == NULL) return SYMBOL_NOT_FOUND;
-    const result status = CALL(get_proc_v2_f, next)(symbol, pointer, version, flags, found);
-    if (status == SUCCESS) substitute(symbol, pointer, version);
-    return status;
+static result link_data(enum hook kind, handle state, int type, void *data, size_t size, const char *name, unsigned count,
+                        int *options, void **values, void *real) {
+    if (real == NULL) return ZRR_SYMBOL_NOT_FOUND;
+    note_link(kind, type);
+    return ZRR_CALL(link_data_f, real)(state, type, data, size, name, count, options, values);
 }
 
-#ifndef ZRR_PROXY
-/* dlsym for LD_PRELOAD: ours for the table's names where the library has them. Any other name is passed on by a jump, so
- * that RTLD_NEXT still means "behind the caller". */
-ZRR_EXPORT ZRR_NO_SANITIZER void *dlsym(void *restrict library, const char *restrict name) {
-    const dlsym_f look = real_dlsym();
-    if (look == NULL) return NULL;
-    const enum hook index = name[0] == 'c' && name[1] == 'u' ? hook_of(name) : HOOKS;
-    if (index == HOOKS) {
-#if defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-        __attribute__((musttail))
-#endif
-        return look(library, name);
-    }
-    void *object = look(library, name);
-    if (object == NULL) return NULL;
-    learn(index, object);
-    return object_of(hooks[index].ours);
+static result link_file(enum hook kind, handle state, int type, const char *path, unsigned count, int *options,
+                        void **values, void *real) {
+    if (real == NULL) return ZRR_SYMBOL_NOT_FOUND;
+    note_link(kind, type);
+    return ZRR_CALL(link_file_f, real)(state, type, path, count, options, values);
 }
-#endif
+
+result zrr_cuLinkAddData(handle state, int type, void *data, size_t size, const char *name, unsigned count, int *options,
+                         void **values) {
+    void *real = zrr_called;
+    return link_data(LINK_DATA, state, type, data, size, name, count, options, values, real);
+}
+
+result zrr_cuLinkAddData_v2(handle state, int type, void *data, size_t size, const char *name, unsigned count,
+                            int *options, void **values) {
+    void *real = zrr_called;
+    return link_data(LINK_DATA_V2, state, type, data, size, name, count, options, values, real);
+}
+
+result zrr_cuLinkAddFile(handle state, int type, const char *path, unsigned count, int *options, void **values) {
+    void *real = zrr_called;
+    return link_file(LINK_FILE, state, type, path, count, options, values, real);
+}
+
+result zrr_cuLinkAddFile_v2(handle state, int type, const char *path, unsigned count, int *options, void **values) {
+    void *real = zrr_called;
+    return link_file(LINK_FILE_V2, state, type, path, count, options, values, real);
+}
 
 /* ---- for a patched ZLUDA ---- */
 
@@ -283,6 +222,8 @@ int zluda_rr_transform(const char *ptx, size_t size, char **out, size_t *out_siz
     if (out == NULL || !zrr_replace("zluda_rr_transform", ptx, size, &text)) return 0;
     *out = text.text;
     if (out_size != NULL) *out_size = text.size;
+    text.text = NULL; /* the caller's now */
+    zrr_accepted(&text, false);
     return 1;
 }
 

@@ -13,17 +13,18 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A rewriter that always fails is not started for ever. */
-enum { MAX_CHILDREN = 64, POLL_MS = 10 };
+enum { POLL_MS = 10 };
 
-typedef struct {
+typedef struct zrr_job {
     const char *where;
-    const zrr_settings *settings;
+    zrr_settings *settings;
+    double ms;
     zrr_image image;
     zrr_hash hash;
     zrr_cache cache;
     zrr_tool tool;
     zrr_entry entry;
+    char before[ZRR_REASON_BYTES];   /* how the last rewrite failed */
     char request[ZRR_KEY_CHARS + 1]; /* key of lock and request */
     char key[ZRR_KEY_CHARS + 1];     /* key of the entry */
 } job;
@@ -85,23 +86,39 @@ static int take_lock(const job *what, int wait_ms, char *reason) {
     return fd;
 }
 
-static void request(job *what, int lock, int wait_ms, char *reason) {
-    static atomic_int children;
+static void failed(const job *what, char *reason, const char *otherwise) {
+    char said[ZRR_REASON_BYTES];
+    zrr_queue_failure(&what->cache, what->request, said);
+    if (said[0] != 0)
+        zrr_reason(reason, "the rewriter left no result (%.230s)", said);
+    else
+        zrr_reason(reason, "%s", otherwise);
+}
+
+/* The module's lock is held, and a place among the rewriters. */
+static void start(job *what, zrr_locks locks, int wait_ms, char *reason) {
     const char *program = what->settings->tool[0] != 0 ? what->settings->tool
                           : what->tool.command[0] != 0 ? what->tool.command
                                                        : "zluda-rr";
-    if (atomic_fetch_add(&children, 1) >= MAX_CHILDREN) {
-        zrr_reason(reason, "too many rewrites in one process");
-        return;
-    }
-    if (!zrr_cache_request(&what->cache, what->request, &what->image, reason)) return;
-    const bool ended = zrr_child_run(program, &what->cache, what->request, lock, wait_ms, reason);
-    if (!ended) return;
-    if (wait_ms == 0)
+    if (!zrr_child_run(program, &what->cache, what->request, locks, wait_ms, reason)) return;
+    if (wait_ms == 0 && what->before[0] != 0)
+        zrr_reason(reason, "the rewrite is under way again; the last one failed (%.170s)", what->before);
+    else if (wait_ms == 0)
         zrr_reason(reason, "the rewrite is under way; it serves the next load");
     else if (look_up(what) == ZRR_MISSING)
-        zrr_reason(reason, "the rewriter left no result; see `zluda-rr log`");
+        failed(what, reason, "the rewriter left no result; see `zluda-rr log`");
 }
+
+/* Once a process and module, as long as none is left waiting: what failed is not tried at every load. */
+static bool request(job *what, char *reason) {
+    if (!zrr_queue_first(what->hash, reason) && !zrr_queue_waits(&what->cache, what->request)) {
+        if (reason[0] == 0) failed(what, reason, "the rewriter left no result; see `zluda-rr log`");
+        return false;
+    }
+    return zrr_queue_ask(&what->cache, what->request, &what->image, what->before, reason);
+}
+
+static int left_of(long long end) { return (int)((end - now_us()) / 1000); }
 
 static void miss(job *what, char *reason) {
     const zrr_settings *settings = what->settings;
@@ -110,18 +127,30 @@ static void miss(job *what, char *reason) {
         return;
     }
     const int wait_ms = strcmp(settings->miss, "sync") == 0 ? 1000 * atoi(settings->timeout) : 0;
-    const long long begin = now_us();
-    const int lock = take_lock(what, wait_ms, reason);
-    if (lock < 0) return;
-    const int left = wait_ms - (int)((now_us() - begin) / 1000);
-    /* Whoever held the lock may have made the entry. Where it failed and the wait was used up, so do we. */
-    if (look_up(what) == ZRR_MISSING) {
-        if (wait_ms > 0 && left < wait_ms - 2 * POLL_MS)
-            zrr_reason(reason, "another process tried to rewrite this module and left no result");
-        else
-            request(what, lock, wait_ms > 0 ? (left > 1 ? left : 1) : 0, reason);
-    }
-    close(lock); /* not unlocked: a running child keeps it */
+    const long long end = now_us() + wait_ms * 1000LL;
+    bool asked = false;
+    do {
+        zrr_locks locks = {take_lock(what, wait_ms > 0 && left_of(end) > 0 ? left_of(end) : 0, reason), -1};
+        if (locks.lock < 0) return;
+        /* Whoever held the lock may have made the entry. Where it failed and the wait was used up, so do we. */
+        bool over = look_up(what) != ZRR_MISSING;
+        const bool waited = wait_ms > 0 && left_of(end) < wait_ms - 2 * POLL_MS;
+        if (!over && waited && !zrr_queue_waits(&what->cache, what->request)) {
+            failed(what, reason, "another process tried to rewrite this module and left no result");
+            over = true;
+        }
+        if (!over && !asked) over = !(asked = request(what, reason));
+        if (!over && (locks.worker = zrr_queue_enter(&what->cache)) >= 0) {
+            start(what, locks, wait_ms > 0 ? (left_of(end) > 1 ? left_of(end) : 1) : 0, reason);
+            over = true;
+        }
+        if (locks.worker >= 0) close(locks.worker);
+        close(locks.lock); /* not unlocked: a running child keeps it */
+        if (over) return;
+        const struct timespec pause = {0, 2 * POLL_MS * 1000000L};
+        if (wait_ms > 0) nanosleep(&pause, NULL);
+    } while (left_of(end) > 0);
+    zrr_reason(reason, "the rewrite waits for others to be done; it serves a later load");
 }
 
 static void dump(const job *what, const char *suffix, const void *bytes, size_t size) {
@@ -136,28 +165,22 @@ static void dump(const job *what, const char *suffix, const void *bytes, size_t 
     close(fd);
 }
 
-static bool finish(job *what, const char *reason, long long began, zrr_replacement *out) {
-    const zrr_settings *settings = what->settings;
-    const double ms = (double)(now_us() - began) / 1000;
-    if (what->entry.kind == ZRR_REPLACED) {
-        zrr_log(settings, ZRR_INFO, "%s: replaced %s (%zu bytes, %.1f ms)", what->where, what->entry.note,
-                what->image.size, ms);
-        zrr_cache_record(&what->cache, "replaced", what->request, what->entry.note);
-        if (settings->dump_dir[0] != 0) {
-            dump(what, strcmp(what->image.kind, "ptx") == 0 ? "original.ptx" : "original.fatbin", what->image.bytes,
-                 what->image.size);
-            dump(what, "rewritten.ptx", what->entry.payload, what->entry.size);
-        }
-        out->text = what->entry.payload;
-        out->size = what->entry.size;
-        memcpy(out->note, what->entry.note, sizeof out->note);
-        return true;
-    }
+static void give_up(job *what, const char *reason) {
     const char *why = what->entry.kind == ZRR_UNCHANGED ? what->entry.note : reason;
-    zrr_log(settings, ZRR_INFO, "%s: original module (%s, %zu bytes): %s", what->where, what->image.kind,
+    zrr_log(what->settings, ZRR_INFO, "%s: original module (%s, %zu bytes): %s", what->where, what->image.kind,
             what->image.size, why);
     zrr_cache_record(&what->cache, what->entry.kind == ZRR_UNCHANGED ? "unchanged" : "passed", what->request, why);
-    return false;
+}
+
+static void hand_over(job *what, zrr_replacement *out) {
+    if (what->settings->dump_dir[0] != 0) {
+        dump(what, strcmp(what->image.kind, "ptx") == 0 ? "original.ptx" : "original.fatbin", what->image.bytes,
+             what->image.size);
+        dump(what, "rewritten.ptx", what->entry.payload, what->entry.size);
+    }
+    out->text = what->entry.payload;
+    out->size = what->entry.size;
+    out->job = what;
 }
 
 static bool examine(job *what, const void *image, size_t size, zrr_replacement *out) {
@@ -176,26 +199,83 @@ static bool examine(job *what, const void *image, size_t size, zrr_replacement *
     what->hash = zrr_hash_bytes(what->image.bytes, what->image.size);
     zrr_cache_key(what->hash, what->settings, "", what->request);
     if (look_up(what) == ZRR_MISSING) miss(what, reason);
-    const bool replaced = finish(what, reason, began, out);
-    close(what->cache.folder);
+    what->ms = (double)(now_us() - began) / 1000;
+    const bool replaced = what->entry.kind == ZRR_REPLACED;
+    if (replaced)
+        hand_over(what, out);
+    else
+        give_up(what, reason);
     return replaced;
+}
+
+static void release(job *what) {
+    if (what != NULL && what->cache.folder >= 0) close(what->cache.folder);
+    if (what != NULL) free(what->settings);
+    free(what);
 }
 
 bool zrr_replace(const char *where, const void *image, size_t size, zrr_replacement *out) {
     const int error = errno;
     memset(out, 0, sizeof *out);
-    zrr_settings *settings = zrr_settings_read();
     job *what = calloc(1, sizeof *what);
     bool replaced = false;
-    if (settings != NULL && what != NULL && strcmp(settings->enabled, "1") == 0) {
+    if (what != NULL) {
         what->where = where;
-        what->settings = settings;
-        replaced = examine(what, image, size, out);
+        what->cache.folder = -1;
+        what->settings = zrr_settings_read();
+        if (what->settings != NULL && strcmp(what->settings->enabled, "1") == 0)
+            replaced = examine(what, image, size, out);
     }
-    free(what);
-    free(settings);
+    if (!replaced) release(what);
     errno = error;
     return replaced;
+}
+
+/* Texts that the driver was promised to keep finding, for the process's life. */
+typedef struct kept {
+    struct kept *next;
+    char *text;
+} kept;
+static _Atomic(kept *) all_kept;
+
+static void keep(char *text) {
+    kept *node = malloc(sizeof *node);
+    if (node == NULL) return; /* lost, but never freed */
+    *node = (kept){atomic_load(&all_kept), text};
+    while (!atomic_compare_exchange_weak(&all_kept, &node->next, node)) {
+    }
+}
+
+void zrr_accepted(zrr_replacement *text, bool used) {
+    const int error = errno;
+    job *what = text->job;
+    zrr_log(what->settings, ZRR_INFO, "%s: replaced %s (%zu bytes, %.1f ms)", what->where, what->entry.note,
+            what->image.size, what->ms);
+    zrr_cache_record(&what->cache, "replaced", what->request, what->entry.note);
+    if (used)
+        keep(text->text);
+    else
+        free(text->text);
+    release(what);
+    errno = error;
+}
+
+void zrr_rejected(zrr_replacement *text, int status, int original) {
+    const int error = errno;
+    job *what = text->job;
+    char why[ZRR_REASON_BYTES];
+    if (status == ZRR_NO_CALL)
+        zrr_reason(why, "its library has no call for text in memory; original module");
+    else if (original == 0)
+        zrr_reason(why, "the real loader rejects the rewritten module (error %d); original module", status);
+    else
+        zrr_reason(why, "the real loader rejects the rewritten module (error %d), and the original (error %d)", status,
+                   original);
+    zrr_log(what->settings, ZRR_INFO, "%s: %s: %s", what->where, what->entry.note, why);
+    zrr_cache_record(&what->cache, "rejected", what->request, why);
+    free(text->text);
+    release(what);
+    errno = error;
 }
 
 static char *read_file(const char *path, size_t *size) {

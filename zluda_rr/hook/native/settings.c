@@ -151,13 +151,62 @@ static void config_line(zrr_settings *settings, const char *line) {
         }
 }
 
+/* ---- Folders. A relative path in an XDG variable means where the program was started, wherever it is now. ---- */
+
+static const char *const xdg[] = {"XDG_CACHE_HOME", "XDG_CONFIG_HOME"};
+static _Atomic(char *) absolute[2];
+
+const char *zrr_absolute_xdg(const char *variable) {
+    const int index = strcmp(variable, xdg[1]) == 0;
+    const char *value = getenv(variable);
+    if (value == NULL || value[0] == 0 || value[0] == '/') return NULL;
+    char *known = atomic_load(&absolute[index]);
+    if (known != NULL) return known;
+    const size_t room = ZRR_VALUE_BYTES + strlen(value) + strlen(variable) + 3;
+    char *made = malloc(room), *folder = malloc(ZRR_VALUE_BYTES);
+    if (made != NULL && folder != NULL && getcwd(folder, ZRR_VALUE_BYTES) != NULL) {
+        snprintf(made, room, "%s=%s/%s", variable, folder, value);
+        if (atomic_compare_exchange_strong(&absolute[index], &known, made)) known = made, made = NULL;
+    }
+    free(made);
+    free(folder);
+    return known;
+}
+
+/* The home folder of the password file; the C library's own functions may load others and need a large stack. */
+static void password_home(char *home, size_t size) {
+    enum { READ = 1 << 17 };
+    home[0] = 0;
+    char *text = malloc(READ + 1), *rest = NULL;
+    const int fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+    const ssize_t got = text != NULL && fd >= 0 ? read(fd, text, READ) : -1;
+    if (fd >= 0) close(fd);
+    if (got > 0) text[got] = 0;
+    for (char *line = got > 0 ? strtok_r(text, "\n", &rest) : NULL; line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        char *field = NULL; /* name:password:user:group:comment:home:shell */
+        for (int i = 0; i < 2 && line != NULL; ++i) line = strchr(line, ':') != NULL ? strchr(line, ':') + 1 : NULL;
+        if (line == NULL || strtoul(line, &field, 10) != geteuid() || field == line || *field != ':') continue;
+        for (int i = 0; i < 3 && field != NULL; ++i) field = strchr(field + (i > 0), ':');
+        if (field == NULL) continue;
+        const size_t length = strcspn(field + 1, ":");
+        if (field[1] == '/' && length < size) snprintf(home, size, "%.*s", (int)length, field + 1);
+        break;
+    }
+    free(text);
+}
+
 static bool home_path(char *path, size_t size, const char *variable, const char *fallback, const char *rest) {
-    const char *base = getenv(variable), *home = getenv("HOME");
+    const char *base = getenv(variable), *home = getenv("HOME"), *made = zrr_absolute_xdg(variable);
+    if (made != NULL) base = strchr(made, '=') + 1;
     int used = -1;
-    if (base != NULL && base[0] == '/')
+    if (base != NULL && base[0] == '/') {
         used = snprintf(path, size, "%s/%s", base, rest);
-    else if (home != NULL && home[0] == '/')
-        used = snprintf(path, size, "%s/%s/%s", home, fallback, rest);
+    } else {
+        char *account = malloc(ZRR_VALUE_BYTES);
+        if (account != NULL && (home == NULL || home[0] != '/')) password_home(account, ZRR_VALUE_BYTES), home = account;
+        if (home != NULL && home[0] == '/') used = snprintf(path, size, "%s/%s/%s", home, fallback, rest);
+        free(account);
+    }
     return used > 0 && (size_t)used < size;
 }
 

@@ -8,10 +8,12 @@
  *   file MTIME_NS SIZE PATH     one per file that the fingerprint covers
  *   check HEX
  *
- * A file that has changed since makes the record invalid, so a new version is noticed at the cost of some stat calls. */
+ * A file that has changed since makes the record invalid, so a new version is noticed at the cost of some stat calls. Where
+ * none of the files can be seen (a container with the cache and without the tool), nothing says that they changed. */
 #define _GNU_SOURCE
 #include "zrr.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +23,21 @@
 
 enum { TOOL_BYTES = 1 << 18, CHECK_LINE = 6 + 32 + 1 };
 
-static bool file_unchanged(char *line) {
+typedef struct {
+    unsigned seen, hidden;
+} file_count;
+
+static bool file_unchanged(char *line, file_count *files) {
     char *size_text = NULL, *path = NULL;
     const long long stamp = strtoll(line, &size_text, 10);
     const long long size = strtoll(size_text, &path, 10);
     struct stat about;
-    if (path == NULL || *path != ' ' || stat(path + 1, &about) != 0) return false;
+    if (path == NULL || *path != ' ') return false;
+    if (stat(path + 1, &about) != 0) {
+        ++files->hidden;
+        return errno == ENOENT || errno == ENOTDIR || errno == EACCES;
+    }
+    ++files->seen;
     return about.st_size == size && (long long)about.st_mtim.tv_sec * 1000000000LL + about.st_mtim.tv_nsec == stamp;
 }
 
@@ -37,11 +48,11 @@ static bool copy(char *out, size_t size, const char *text) {
     return true;
 }
 
-static bool take_line(zrr_tool *tool, char *line) {
+static bool take_line(zrr_tool *tool, char *line, file_count *files) {
     if (strncmp(line, "fingerprint ", 12) == 0) return copy(tool->fingerprint, sizeof tool->fingerprint, line + 12);
     if (strncmp(line, "command ", 8) == 0) return copy(tool->command, sizeof tool->command, line + 8);
     if (strncmp(line, "layers ", 7) == 0) return copy(tool->layers, sizeof tool->layers, line + 7);
-    if (strncmp(line, "file ", 5) == 0) return file_unchanged(line + 5);
+    if (strncmp(line, "file ", 5) == 0) return file_unchanged(line + 5, files);
     return strcmp(line, "zluda-rr tool 1") == 0;
 }
 
@@ -53,8 +64,9 @@ static bool parse(zrr_tool *tool, char *text, size_t size) {
     if (memcmp(check, "check ", 6) != 0 || memcmp(check + 6, hex, 32) != 0 || check[38] != '\n') return false;
     text[size - CHECK_LINE] = 0;
     char *rest = NULL;
+    file_count files = {0, 0};
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        if (!take_line(tool, line)) return false;
+        if (!take_line(tool, line, &files) || (files.seen > 0 && files.hidden > 0)) return false;
     return strlen(tool->fingerprint) == 32;
 }
 

@@ -10,6 +10,8 @@
 
 #define ZRR_EXPORT __attribute__((visibility("default")))
 #define ZRR_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#define ZRR_SYMBOL_NOT_FOUND 302 /* CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND */
+#define ZRR_NO_CALL (-1)         /* in place of the driver's answer: its library has no call for text in memory */
 #define ZRR_NOTE_BYTES 480
 #define ZRR_REASON_BYTES 256
 /* For code that runs before a sanitizer's runtime is ready, or on a stack that it does not know. */
@@ -31,11 +33,15 @@ typedef struct {
 /* Environment over config.toml over defaults. NULL when memory is short; free() the result. */
 zrr_settings *zrr_settings_read(void);
 bool zrr_cache_path(const zrr_settings *settings, char *path, size_t size);
+/* "NAME=ABSOLUTE PATH" where the environment has a relative one in this XDG variable, as seen at the start; else NULL. */
+const char *zrr_absolute_xdg(const char *variable);
 
 /* ---- log.c ---- */
 
 enum zrr_level { ZRR_INFO = 1, ZRR_DEBUG = 2 };
 void zrr_log(const zrr_settings *settings, enum zrr_level level, const char *format, ...) ZRR_PRINTF(3, 4);
+/* Looks at the standard error output; `first`: before the host can have closed it. */
+void zrr_log_start(bool first);
 void zrr_reason(char *reason, const char *format, ...) ZRR_PRINTF(2, 3); /* ZRR_REASON_BYTES */
 bool zrr_write_all(int fd, const void *bytes, size_t size);
 
@@ -61,6 +67,7 @@ typedef struct {
 
 /* `size` 0: unknown, found from the image itself and checked to be readable. */
 zrr_image zrr_image_examine(const void *image, size_t size);
+bool zrr_readable(const void *bytes, size_t size);
 
 /* ---- tool.c: the record of the Python side: fingerprint, program, layers ---- */
 
@@ -98,6 +105,7 @@ zrr_entry zrr_cache_read(const zrr_cache *cache, const char *key, zrr_hash image
 bool zrr_cache_request(const zrr_cache *cache, const char *key, const zrr_image *image, char *reason);
 void zrr_cache_record(const zrr_cache *cache, const char *event, const char *key, const char *note);
 bool zrr_read_exactly(int fd, char *out, size_t size);
+void zrr_process_name(char *name, size_t size);
 
 /* ---- bodies.c ---- */
 
@@ -107,20 +115,69 @@ int zrr_bodies(const char *ptx, size_t size, char **paths);
 
 /* ---- child.c ---- */
 
+/* Descriptors that a rewriter inherits: the module's lock, a pipe that ends with it, its place among the rewriters. */
+typedef struct {
+    int lock, worker;
+} zrr_locks;
+
 /* Run `program hook-child FOLDER KEY` with nothing of the host's: no descriptors, no signal masks or handlers, no
- * SIGCHLD. The child keeps `lock` (open file description) until it ends. Waits up to `wait_ms` for its end. */
-bool zrr_child_run(const char *program, const zrr_cache *cache, const char *key, int lock, int wait_ms, char *reason);
+ * SIGCHLD. The child keeps `locks` (open file descriptions) until it ends. Waits up to `wait_ms` for its end. */
+bool zrr_child_run(const char *program, const zrr_cache *cache, const char *key, zrr_locks locks, int wait_ms, char *reason);
+
+/* ---- program.c ---- */
+
+/* The absolute path of a program that can be executed, or a reason. */
+bool zrr_program_find(const char *name, char *path, size_t size, char *reason);
+
+/* ---- queue.c ---- */
+
+/* A place among the rewriters that run at a time; -1: all are taken. */
+int zrr_queue_enter(const zrr_cache *cache);
+/* Put the module into the queue; `before` is how the last rewrite of it failed, else empty. */
+bool zrr_queue_ask(const zrr_cache *cache, const char *key, const zrr_image *image, char *before, char *reason);
+/* It is in the queue, and nobody has begun with it. */
+bool zrr_queue_waits(const zrr_cache *cache, const char *key);
+/* Whether this process has started a rewrite of the module before; false, too, when it may not start more. */
+bool zrr_queue_first(zrr_hash image, char *reason);
+/* What the last rewriter of this module left in `KEY.err`: its exit status and its last words. Empty: nothing. */
+void zrr_queue_failure(const zrr_cache *cache, const char *key, char *text);
 
 /* ---- replace.c ---- */
 
 typedef struct {
-    char *text; /* PTX, ends in NUL; free() */
+    char *text; /* PTX, ends in NUL */
     size_t size;
-    char note[ZRR_NOTE_BYTES];
+    struct zrr_job *job;
 } zrr_replacement;
 
-/* What to load instead of `image`; false: load the image itself. Never fails otherwise. `where` names the call. */
+/* What to load instead of `image`; false: load the image itself. Never fails otherwise. `where` names the call. What was
+ * replaced is settled by one of the two functions below, which logs the loader's answer and frees everything. */
 bool zrr_replace(const char *where, const void *image, size_t size, zrr_replacement *out);
 bool zrr_replace_file(const char *where, const char *path, zrr_replacement *out);
+void zrr_accepted(zrr_replacement *text, bool keep); /* `keep`: the loader goes on reading the text */
+void zrr_rejected(zrr_replacement *text, int status, int original);
+
+/* ---- arguments.c ---- */
+
+typedef struct {
+    void *place, *bytes;
+    size_t size;
+} zrr_saved;
+
+typedef struct {
+    unsigned count;
+    void **caller, **trial; /* `trial` goes to the loader */
+    zrr_saved saved[2];     /* the caller's buffers for text */
+} zrr_values;
+
+/* `options` NULL: the values belong to no options of the compiler. False: no memory. */
+bool zrr_values_copy(zrr_values *what, const int *options, void **values, unsigned count);
+void zrr_values_settle(zrr_values *what, bool accepted);
+
+/* ---- start.c ---- */
+
+/* Something of the host's passes the hook by: one line of the log and of the runs for each name. */
+void zrr_bypassed(const char *what, const char *name, const char *how);
+void zrr_remember_start(void); /* symbols.c */
 
 #endif
