@@ -3,7 +3,14 @@
 from . import isa
 from .collection import no_collection
 from .defuse import DefUse
-from .edit import add_module_item, edit_function
+from .edit import (
+    add_module_item,
+    add_parameter,
+    change_instructions,
+    define_functions,
+    edit_function,
+    replace_statements,
+)
 from .flow import BasicBlock, ControlFlow
 from .liveness import Liveness
 from .nodes import (
@@ -36,6 +43,7 @@ from .parser import parse
 from .printer import print_module
 from .problem import PtxError
 from .statements import Body, Statement, linearise
+from .wording import rename_reads, with_modifier
 
 __all__ = [
     "Address",
@@ -69,11 +77,17 @@ __all__ = [
     "VarDecl",
     "Vector",
     "add_module_item",
+    "add_parameter",
+    "change_instructions",
+    "define_functions",
     "edit_function",
     "isa",
     "linearise",
     "no_collection",
     "parse",
     "print_module",
+    "rename_reads",
+    "replace_statements",
     "type_bytes",
+    "with_modifier",
 ]

@@ -24,7 +24,17 @@ from .difference import Difference, compare_modules, difference_json, difference
 from .driver import RewriteResult, examine_cut, instrument_phases, match_entry, rewrite_module
 from .entry_report import EntryReport, ModuleReport, examine_module
 from .forms import canonical_terms, listing, phase_forms, store_form
-from .fusion import HELPERS, FusionResult, calls_helpers, fuse_module, fusion_rules, fusion_wanted
+from .fusion import (
+    HELPERS,
+    FusionResult,
+    Validator,
+    Verdict,
+    calls_helpers,
+    fuse_entries,
+    fuse_module,
+    fusion_rules,
+    fusion_wanted,
+)
 from .fusion_report import FusionReport
 from .fusion_report import report as report_fusion
 from .inspect import inspect_json, inspect_text, module_json, module_text
