@@ -35,7 +35,7 @@ from .fusion import (
     fusion_rules,
     fusion_wanted,
 )
-from .fusion_report import FusionReport
+from .fusion_report import FusionReport, fusion_json, fusion_text
 from .fusion_report import report as report_fusion
 from .inspect import inspect_json, inspect_text, module_json, module_text
 from .layer_cut import LayerPlan
@@ -79,6 +79,8 @@ __all__ = [
     "StoreForm",
     "Surface",
     "TokenImage",
+    "Validator",
+    "Verdict",
     "WeightRegion",
     "analyse",
     "calls_helpers",
@@ -88,8 +90,11 @@ __all__ = [
     "difference_text",
     "examine_cut",
     "examine_module",
+    "fuse_entries",
     "fuse_module",
+    "fusion_json",
     "fusion_rules",
+    "fusion_text",
     "fusion_wanted",
     "inspect_json",
     "inspect_text",

@@ -109,8 +109,8 @@ def fuse_module(
     """Keep accumulators in WMMA order between the products of one kernel. Raises UserError for an unknown entry.
 
     `rules` replace those of rules/fragment-consumer.rule. Without `write` the module stays as it is, for a report of
-    the plan. `known` are the kernel's statements, control flow and uses where they are known already. `validate` replaces
-    `zluda_rr.rewrite.validate.validate_fusion`, whose consent every fused kernel needs.
+    the plan. `known` are the kernel's statements, control flow and uses where they are known already. `validate`
+    replaces `zluda_rr.rewrite.validate.validate_fusion`, whose consent every fused kernel needs.
     """
     function = next((f for f in module.entries if f.name == entry), None)
     if function is None:
