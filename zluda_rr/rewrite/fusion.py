@@ -83,12 +83,16 @@ def calls_helpers(module: Module) -> bool:
 
 
 def fuse_entries(
-    module: Module, entries: Sequence[str] | None = None, *, validate: Validator | None = None
+    module: Module,
+    entries: Sequence[str] | None = None,
+    rules: Sequence[Rule] | None = None,
+    *,
+    validate: Validator | None = None,
 ) -> tuple[Module, tuple[FusionResult, ...]]:
-    """Fuse several kernels of a module, all of them where none is named, each for itself; the last module, and what
-    became of each.
+    """Fuse several kernels of a module, all of them where none is named, each for itself: the module with those that
+    could be, and what became of each.
     """
-    rules = fusion_rules()
+    rules = fusion_rules() if rules is None else rules
     results = []
     for name in [f.name for f in module.entries] if entries is None else entries:
         result = fuse_module(module, name, rules, validate=validate)

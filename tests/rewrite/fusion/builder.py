@@ -90,14 +90,16 @@ class Builder:
         self._lines.append(f"\t// {text}")
 
     @contextmanager
-    def scope(self) -> Iterator[None]:
-        """A block with registers of its own, between the markers of inline assembly."""
+    def scope(self, hidden: Sequence[Register] = ()) -> Iterator[None]:
+        """A block with registers of its own, between the markers of inline assembly; `hidden` are names of the kernel's
+        b32 registers that it declares again.
+        """
         outer, self._lines = self._lines, []
         self._local.append({})
         yield
         counts, inner = self._local.pop(), self._lines
         level = len(self._local) + 1
-        outer += ["\t// begin inline asm", "\t{"]
+        outer += ["\t// begin inline asm", "\t{", *(f"\t.reg .b32 {register.name};" for register in hidden)]
         for kind, count in counts.items():
             names = ", ".join(f"{_PREFIX[kind][1:]}l{level}_{i + 1}" for i in range(count))
             outer.append(f"\t.reg .{kind} {names};")

@@ -106,8 +106,13 @@ def prologue(k: Kernel) -> None:
     if k.often(0.3):  # a weight image: 16 bytes a lane, the same for all blocks
         lane = b.set("mov.u32", Register("%laneid"))
         place = b.set("add.s64", source, b.set("mul.wide.u32", lane, 16, kind="b64"), kind="b64")
+        if k.often(0.2):  # and an offset that nobody knows
+            k.used("weight image somewhere")
+            more = b.set("and.b32", k.lanes[15], 48)
+            place = b.set("add.s64", place, b.set("mul.wide.u32", more, 1, kind="b64"), kind="b64")
         four = [b.register() for _ in range(4)]
-        b.put("ld.global.v4.u32", Vector(tuple(four)), Address(place, 512 * k.chance.randrange(2)))
+        opcode = k.chance.choice(("ld.global.v4.u32",) * 3 + ("ld.global.nc.v4.u32", "ld.volatile.global.v4.u32"))
+        b.put(opcode, Vector(tuple(four)), Address(place, 512 * k.chance.randrange(2)))
         k.lanes[4:8] = four
         k.used("weight image")
     k.uniform = [b.set("ld.param.u32", Address(Symbol(f"{k.name}_param_2"), 0)), cta]
@@ -256,8 +261,8 @@ PARTNERS: Sequence[Partners] = (
 def step(k: Kernel, words: Four) -> Four:
     """One step on four words; sometimes one of them gets another."""
     kind = k.chance.choices(
-        (binary, fused_multiply, unary, shuffle, halves, flagged, around, predicated, wide, triple),
-        (8, 3, 2, 3, 2, 2, 1, 1, 1, 2),
+        (binary, fused_multiply, unary, shuffle, halves, flagged, around, predicated, wide, triple, reused, scoped),
+        (8, 3, 2, 3, 2, 2, 1, 1, 1, 2, 1, 1),
     )[0]
     if k.often(0.12):
         k.used("one word apart")
@@ -403,6 +408,39 @@ def predicated(k: Kernel, words: Four) -> Four:
     return out
 
 
+def reused(k: Kernel, words: Four) -> Four:
+    """One register for all four words on their way, and for something else behind them."""
+    k.used("register written again")
+    b = k.builder
+    way, partner = b.register(), k.chance.choice((one_for_all, by_row))(k)
+    out = []
+    for i, word in enumerate(words):
+        b.put("mul.f16x2", way, word, partner[i])
+        if k.often(0.2):
+            k.store(way)
+        out.append(b.set("add.f16x2", way, way if k.often(0.7) else word))
+    if k.often(0.5):
+        b.put("mov.b32", way, k.lanes[12])
+        k.store(way)
+    return out
+
+
+def scoped(k: Kernel, words: Four) -> Four:
+    """The way inside a scope, whose registers may bear the names of others."""
+    k.used("scope")
+    b = k.builder
+    out = b.outer_registers("b32", 4)
+    partner = k.chance.choice((one_for_all, by_row))(k)
+    hide = k.often(0.5)
+    for i, word in enumerate(words):
+        hidden = [r for r in (words[(i + 1) % 4],) if hide and r != word and r != partner[i]]
+        with b.scope(hidden):
+            way = hidden[0] if hidden else b.register()
+            b.put("mul.f16x2", way, word, partner[i])
+            b.put("max.f16x2", out[i], way, word)
+    return out
+
+
 def wide(k: Kernel, words: Four) -> Four:
     """Through 64 bits, and by predicates: comparisons of words that select among them."""
     k.used("wide")
@@ -420,9 +458,11 @@ def wide(k: Kernel, words: Four) -> Four:
 # -------------------------------------------------------------------------------------------------- products and others
 
 
-def product(k: Kernel, a: Sequence[Operand], b: Sequence[Operand], c: Sequence[Operand]) -> Four:
+def product(
+    k: Kernel, a: Sequence[Operand], b: Sequence[Operand], c: Sequence[Operand], targets: Sequence[Register] = ()
+) -> Four:
     """Two mma that share A; b are (b0, b1) of both n-tiles, c the four seeds."""
-    targets = [k.builder.register() for _ in range(4)]
+    targets = list(targets) or [k.builder.register() for _ in range(4)]
     pairs = [(targets[:2], b[:2], c[:2]), (targets[2:], b[2:], c[2:])]
     if k.often(0.15):
         pairs.reverse()
@@ -543,10 +583,17 @@ def looped(k: Kernel, words: Four) -> Four:
     label, p = b.label(), b.register("pred")
     b.place(label)
     before = len(k.words), len(k.fragments)
+    again, targets = b.register("pred"), [b.register() for _ in range(4)]
+    if k.often(0.4):  # what the turn before left, read in front of the only instruction that writes it
+        k.used("late definition")
+        b.put("setp.ne.u32", again, count, 0)
+        late = list(targets) if k.often(0.5) else [b.set("add.f16x2", t, k.uniform[2]) for t in targets]
+        for register in k.chance.sample(late, 2):
+            k.store(register, guard=again)
     eaten = carried if k.often(0.5) else words
     u = fragment(k, step(k, eaten))
     a, columns, seeds = operands(k, u)
-    out = product(k, a, columns, list(carried) if k.often(0.6) else seeds)
+    out = product(k, a, columns, list(carried) if k.often(0.6) else seeds, targets)
     order = list(range(4))
     if k.often(0.2):
         k.chance.shuffle(order)
