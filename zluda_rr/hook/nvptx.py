@@ -151,4 +151,3 @@ def main() -> None:
         source = resource_dir("kernels") / name
         packed = lzma.compress(compile_body(source).encode(), preset=9 | lzma.PRESET_EXTREME)
         (body_folder() / f"{source.stem}.ptx.xz").write_bytes(packed)
-

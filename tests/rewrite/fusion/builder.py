@@ -122,4 +122,6 @@ class Builder:
         """The whole entry."""
         listed = ",\n".join(f"\t.param .{kind} {name}_param_{field}" for kind, field in parameters)
         declared = [f"\t.reg .{k} \t{_PREFIX[k]}<{n + 1}>;" for k, n in self._counts.items() if n]
-        return "\n".join((f".visible .entry {name}(\n{listed}\n)\n{{", *declared, "", *self._lines, "\tret;", "", "}\n"))
+        return "\n".join(
+            (f".visible .entry {name}(\n{listed}\n)\n{{", *declared, "", *self._lines, "\tret;", "", "}\n")
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -29,9 +29,10 @@ class Flag:
     """The carry flag of every lane, [warps, 32]. A call leaves anything in it."""
 
     value: np.ndarray = field(default_factory=lambda: np.zeros((1, LANES), np.uint32))
+    _anything: np.random.Generator = field(default_factory=lambda: np.random.default_rng(9))
 
     def spoil(self) -> None:
-        self.value = 1 - self.value
+        self.value = self._anything.integers(0, 2, (1, LANES), np.uint32)
 
 
 def _carrying(flag: Flag, plain: Handler | None, opcode: str) -> Handler:
@@ -113,6 +114,3 @@ def run(module: Module, entry: str, data: Words, accumulation: str, parameter: i
             externs=functions,
         )
     return memory.view("out").view(np.uint32).reshape(-1, products.OUTPUTS).copy()
-
-
-Compare = Callable[[Module, Module, str], np.ndarray]

@@ -1,4 +1,4 @@
-"""Random kernels around products (products.py): what fusion makes of them computes the same, or they stay as they were."""
+"""Random kernels around products (products.py): what fusion makes of them is the same, or they stay as they were."""
 
 from __future__ import annotations
 
