@@ -64,7 +64,7 @@ def module_with(line: str) -> str:
         ("\t{mul.f16 %h, %a, %b;}", "\t{mul.rn.f16 %h, %a, %b;}"),
         ("\t@!%p1 add.f32 %f1, /* mul.f32 */ %f2, %f3;", "\t@!%p1 add.rn.f32 %f1, /* mul.f32 */ %f2, %f3;"),
         ("\t/* add.f32 %f1, */ mov.f32 %f1, %f2;",) * 2,
-        ("\t.pragma \"add.f32 x\";",) * 2,
+        ('\t.pragma "add.f32 x";',) * 2,
         ("\t@%p1 sub.ftz.f32 %f1, %f2, %f3;", "\t@%p1 sub.rn.ftz.f32 %f1, %f2, %f3;"),
         ("\tmul.ftz.sat.f32 %f1, %f2, %f3;", "\tmul.rn.ftz.sat.f32 %f1, %f2, %f3;"),
         ("\tadd.rz.f32 %f1, %f2, %f3;", "\tadd.rz.f32 %f1, %f2, %f3;"),
