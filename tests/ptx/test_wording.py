@@ -104,10 +104,16 @@ def test_declarations_become_definitions() -> None:
         (".entry k(.param .u64 a)", ".entry k(.param .u64 a,\n\t.param .u64 z)"),
         (".entry k()", ".entry k(\n\t.param .u64 z)"),
         (".entry k", ".entry k (\n\t.param .u64 z)"),
-        (".entry /* k( */ k // (\n(.param .u64 a // )\n)", ".entry /* k( */ k // (\n(.param .u64 a,\n\t.param .u64 z // )\n)"),
-        (".entry k(.param .align 8 .b8 a[16]) .maxntid 32, 1, 1", ".entry k(.param .align 8 .b8 a[16],\n\t.param .u64 z) .maxntid 32, 1, 1"),
+        (
+            ".entry /* k( */ k // (\n(.param .u64 a // )\n)",
+            ".entry /* k( */ k // (\n(.param .u64 a,\n\t.param .u64 z // )\n)",
+        ),
+        (
+            ".entry k(.param .align 8 .b8 a[16]) .maxntid 32, 1, 1",
+            ".entry k(.param .align 8 .b8 a[16],\n\t.param .u64 z) .maxntid 32, 1, 1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_one_more_parameter(header: str, expected: str) -> None:
     module = parse(f"{HEAD}.entry k$(.param .u64 b) {{ ret; }}\n{header}\n{{\nret;\n}}\n")
     edited = add_parameter(module, "k", ".param .u64 z")

@@ -50,7 +50,7 @@ def check(seed: int, counts: Counter[str]) -> None:
         model = MODELS[seed % 3]
         before, after = (run(module, result.entry, data, model) for module in (original, fused))
         assert (before == after).all(), f"seed {seed}: {result.entry}"
-        assert (before != 0).any()
+        counts["alive"] += bool((before != 0).any())
 
 
 def check_part(first: int, kernels: int) -> Counter[str]:
@@ -68,6 +68,7 @@ def test_fused_is_never_wrong(part: int) -> None:
     counts = check_part(10_000 * part, KERNELS // PARTS)
     assert counts["fused"] > 0.5 * counts["kernels"]
     assert counts["chains"] > 0.2 * counts["kernels"]
+    assert counts["alive"] > 0.9 * counts["kernels"]
     assert min(counts[name] for name in ("negated", "shared", "swapped", "loop", "several entries", "flagged")) > 0
 
 
