@@ -23,6 +23,7 @@ from .patterns import Rule, SearchLimitError, load_rules
 
 RULE_FILE = "fragment-consumer.rule"
 HELPERS = "fragment_consumer.hip"
+_LONGEST = 240  # characters of a validator's reason: it is one line in reports and the hook's log
 
 
 class Verdict(Protocol):
@@ -170,7 +171,10 @@ def _not_shown(module: Module, edited: Module, entry: str, validate: Validator |
     if judge is None:
         return None
     verdict = judge(module, edited, entry)
-    return None if verdict.equal else f"not shown equal: {verdict.reason}"
+    if verdict.equal:
+        return None
+    reason = " ".join((verdict.reason or "no reason given").split())
+    return f"not shown equal: {reason if len(reason) <= _LONGEST else reason[:_LONGEST] + ' …'}"
 
 
 def _validator() -> Validator | None:

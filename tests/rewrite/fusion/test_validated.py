@@ -152,3 +152,10 @@ def test_the_hooks_note_has_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = transform_text(print_module(several(*names)), settings())
     assert entry.kind.name == "UNCHANGED"
     assert reason in entry.note
+
+
+def test_a_long_reason_is_cut() -> None:
+    result = fuse_module(module(CHAIN), "probe", validate=lambda *_: Answer(False, "term\n" * 1000))
+    assert result.left is not None
+    assert len(result.left) < 300
+    assert "\n" not in result.left
