@@ -67,7 +67,7 @@ def replace_statements(
     """A new module in which statements of one function have other texts, in the same places and scopes.
 
     Numbers are those of `linearise`. `at_start` goes right after the body's `{`, `in_front` (declarations) on lines of
-    their own in front of the function. Raises KeyError and PtxError as `edit_function` does.
+    their own in front of the module's first function. Raises KeyError and PtxError as `edit_function` does.
     """
     source = print_module(module)
     layout = _layout(module, function_name)
@@ -79,7 +79,7 @@ def replace_statements(
     if at_start:
         pieces.append((layout.open + 1, layout.open + 1, f"\n{at_start}\n"))
     if in_front:
-        at = _line_start(source, layout.header)
+        at = _line_start(source, _first_function(module))
         lead = "" if at == 0 or source[at - 1] == "\n" else "\n"
         pieces.append((at, at, lead + in_front))
     out, at = [], 0
@@ -87,6 +87,17 @@ def replace_statements(
         out += [source[at:begin], text]
         at = end
     return parse("".join((*out, source[at:])), filename=module.filename)
+
+
+def _first_function(module: Module) -> int:
+    """Offset of the first function's own text."""
+    offset = 0
+    for item in module.items:
+        offset += len(item.trivia)
+        if isinstance(item, Function):
+            return offset
+        offset += len(item.text)
+    raise KeyError("no function in the module")
 
 
 def change_instructions(module: Module, change: Callable[[Instruction], str | None]) -> Module:

@@ -145,6 +145,8 @@ def _planned(module: Module, view: KernelView, rules: Sequence[Rule]) -> tuple[P
         plan = make_plan(view, rules)
     except SearchLimitError as error:
         return Plan(Words(), {}), str(error)
+    except RecursionError:
+        return Plan(Words(), {}), "its expressions are nested too deeply to be examined"
     if not plan.steps:
         products = sum(statement.opcode == "mma" for statement in view.body.statements)
         reasons = dict.fromkeys(refusal.reason for refusal in plan.words.refusals)

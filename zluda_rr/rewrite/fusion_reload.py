@@ -40,7 +40,7 @@ def reload_of(view: KernelView, pair: tuple[Value, Value]) -> Reload | None:
     plain = statement.opcode == "ld" and statement.guard is None and "global" in statement.modifiers
     if first.statement != second.statement or not plain or not view.is_together(first.statement):
         return None
-    if not {"volatile", "relaxed", "acquire"}.isdisjoint(statement.modifiers):
+    if not {"volatile", "relaxed", "acquire", "mmio"}.isdisjoint(statement.modifiers):
         return None
     target, address = statement.operands
     if not isinstance(target, Vector) or not isinstance(address, Address) or not isinstance(address.base, Register):

@@ -34,12 +34,29 @@ class Uniform:
         """Identity of a term that is equal in all lanes; None where that is not known."""
         if isinstance(term, Value):
             if term not in self._known:
-                self._known[term] = None  # a cycle is not uniform
-                self._known[term] = self._derive(term)
+                self._resolve(term)
             return self._known[term]
         if isinstance(term, Immediate):
             return (term.kind, term.value)
         return ("WARP_SZ",) if term == Symbol("WARP_SZ") else None
+
+    def _resolve(self, value: Value) -> None:
+        """Enter a value's key behind those of its sources. There are no cycles: a definition dominates its readers."""
+        pending = [value]
+        while pending:
+            last = pending[-1]
+            missing = [source for source in self._sources(last) if source not in self._known]
+            if missing:
+                pending += missing
+            else:
+                self._known[last] = self._derive(last)
+                pending.pop()
+
+    def _sources(self, value: Value) -> list[Value]:
+        statement = self._body[value.statement]
+        if statement.opcode not in _PURE:
+            return []
+        return [s for s in (self._read(value.statement, name) for name in statement.uses) if s is not None]
 
     def _derive(self, value: Value) -> UniformKey | None:
         statement = self._body[value.statement]
