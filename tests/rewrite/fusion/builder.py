@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from zluda_rr.ptx import Address, Group, Immediate, Negated, Operand, Pair, Register, Symbol, Vector
 
-_PREFIX = {"pred": "%p", "b16": "%rs", "b32": "%r", "b64": "%rd"}
+_PREFIX = {"pred": "%p", "b16": "%rs", "b32": "%r", "f32": "%f", "b64": "%rd"}
 
 
 def number(value: int) -> Immediate:

@@ -173,6 +173,19 @@ def looped(k: Kernel, words: Four) -> Four:
     return carried
 
 
+def conditional(k: Kernel, words: Four) -> Four:
+    """A chain that only some blocks run."""
+    k.used("conditional chain")
+    b, label = k.builder, k.builder.label()
+    before = len(k.words), len(k.fragments), len(k.results)
+    b.put("bra", Symbol(label), guard=Negated(k.predicates[0]) if k.often(0.5) else k.predicates[0])
+    for value in chain(k, words):
+        k.store(value)
+    del k.words[before[0] :], k.fragments[before[1] :], k.results[before[2] :]
+    b.place(label)
+    return words
+
+
 def build(seed: int, index: int, name: str) -> Kernel:
     """A random kernel; the same for the same seed and name."""
     k = Kernel(Builder(index), random.Random(f"{seed} {index}"), name)
@@ -185,6 +198,8 @@ def build(seed: int, index: int, name: str) -> Kernel:
     if k.often(0.1):
         words = transposed(k, words)
     for _ in range(k.chance.choice((1, 1, 1, 2))):
+        if k.often(0.1):
+            conditional(k, words)
         words = looped(k, words) if k.often(0.15) else chain(k, words)
     for value in k.results[-8:]:
         k.store(value)

@@ -11,8 +11,22 @@ from .partners import PARTNERS, by_row, one_for_all, per_lane, per_lane_by_row
 def step(k: Kernel, words: Four) -> Four:
     """One step on four words; sometimes one of them gets another."""
     kind = k.chance.choices(
-        (binary, fused_multiply, unary, shuffle, halves, flagged, around, predicated, wide, triple, reused, scoped),
-        (8, 3, 2, 3, 2, 2, 1, 1, 1, 2, 1, 1),
+        (
+            binary,
+            fused_multiply,
+            unary,
+            shuffle,
+            halves,
+            flagged,
+            around,
+            predicated,
+            wide,
+            triple,
+            reused,
+            scoped,
+            single,
+        ),
+        (8, 3, 2, 3, 2, 2, 1, 1, 1, 2, 1, 1, 1),
     )[0]
     if k.often(0.12):
         k.used("one word apart")
@@ -189,6 +203,24 @@ def scoped(k: Kernel, words: Four) -> Four:
             way = hidden[0] if hidden else b.register()
             b.put("mul.f16x2", way, word, partner[i])
             b.put("max.f16x2", out[i], way, word)
+    return out
+
+
+def single(k: Kernel, words: Four) -> Four:
+    """The halves as f32, scaled and rounded again; one of them may be read in between."""
+    k.used("f32")
+    b, out = k.builder, []
+    partner = k.chance.choice((one_for_all, by_row, per_lane))(k)
+    for i, word in enumerate(words):
+        low, high = b.register("b16"), b.register("b16")
+        b.put("mov.b32", Vector((low, high)), word)
+        numbers = [b.set("cvt.f32.f16", half, kind="f32") for half in (low, high)]
+        factor = b.set("mov.b32", partner[i], kind="f32")
+        scaled = [b.set("fma.rn.f32", x, factor, numbers[0], kind="f32") for x in numbers]
+        if k.often(0.15):
+            k.store(scaled[1])
+        rounded = [b.set("cvt.rn.f16.f32", x, kind="b16") for x in scaled]
+        out.append(b.set("mov.b32", Vector(tuple(rounded))))
     return out
 
 
