@@ -11,6 +11,7 @@ from zluda_rr.ptx import (
     change_instructions,
     define_functions,
     linearise,
+    on_one_line,
     parse,
     print_module,
     rename_reads,
@@ -49,6 +50,11 @@ def kernel(body: str, header: str = ".visible .entry k(.param .u64 a)") -> Modul
 def test_reads_are_renamed_where_they_are_reads(line: str, names: dict[str, str], expected: str) -> None:
     module = kernel(line)
     assert rename_reads(linearise(module.entries[0]).statements[0], names) == expected
+
+
+def test_a_comment_does_not_swallow_the_rest_of_its_line() -> None:
+    module = kernel("add.u32 %r1, // the sum\n\t%r2, /* and */ 5;")
+    assert on_one_line(linearise(module.entries[0]).statements[0]) == "add.u32 %r1, %r2, 5;"
 
 
 def test_labels_have_no_reads() -> None:

@@ -43,7 +43,7 @@ from .parser import parse
 from .printer import print_module
 from .problem import PtxError
 from .statements import Body, Statement, linearise
-from .wording import rename_reads, with_modifier
+from .wording import on_one_line, rename_reads, with_modifier
 
 __all__ = [
     "Address",
@@ -84,6 +84,7 @@ __all__ = [
     "isa",
     "linearise",
     "no_collection",
+    "on_one_line",
     "parse",
     "print_module",
     "rename_reads",

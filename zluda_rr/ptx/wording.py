@@ -37,6 +37,11 @@ def rename_reads(statement: Statement, names: Mapping[str, str]) -> str:
     return text
 
 
+def on_one_line(statement: Statement) -> str:
+    """The statement's text without comments and line ends."""
+    return " ".join(blank_comments(statement.text).split())
+
+
 def with_modifier(instruction: Instruction, modifier: str) -> str:
     """The instruction's text with `.modifier` right behind its opcode."""
     text = blank_comments(instruction.text)
