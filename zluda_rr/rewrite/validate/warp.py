@@ -1,0 +1,223 @@
+"""Instructions and helpers that move values between lanes.
+
+They take terms from lane to lane by the tables of `layouts`; a product's element is the term of its row, its column and
+its C element. Row and column may change places: the products of a dot product are exact, their order is that of k, and
+WMMA's transposition is bit exact (docs/reference/facts.md), so the element is the same. An exchange is only understood in
+a block that all lanes execute together; anywhere else the instruction is an effect, and a helper is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+
+from zluda_rr.ptx import Statement
+
+from .arithmetic import apply, convert_table, gather
+from .layouts import (
+    into_order,
+    nvidia_accumulator,
+    nvidia_column,
+    nvidia_row,
+    out_of_order,
+    transposed,
+    wmma_line,
+    wmma_result,
+)
+from .machine import Handler, Machine
+from .memory import Helper, effect_handler
+from .operands import Layout
+from .problem import NotShown
+from .terms import LANES, Row, Terms
+
+_PRODUCT = ("sync", "aligned", "m16n8k32", "row", "col", "f16", "e4m3", "e4m3", "f16")
+_FULL = 0xFFFF_FFFF
+_Pick = Callable[[Sequence[int]], tuple[int, ...]]
+
+
+def _flat(places: Sequence[tuple[int, int]]) -> _Pick:
+    """Picks (word, lane) places out of the concatenated rows of an operand."""
+    return itemgetter(*[word * LANES + lane for word, lane in places])
+
+
+class Warp:
+    """The lane tables, made once for a validation, and the helpers' meaning."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._line = terms.table(("line", "k32"))
+        self._element = terms.commutative(("product", "m16n8k32", "e4m3", "f16"))
+        lanes, sides = range(LANES), (0, 1)
+        self._rows = [_flat(nvidia_row(i)) for i in range(16)]
+        self._columns = [_flat(nvidia_column(i)) for i in range(8)]
+        self._lines = [_flat(wmma_line(i)) for i in range(16)]
+        own = [[[nvidia_accumulator(h, lane, s) for lane in lanes] for s in sides] for h in sides]
+        self._own = [[_pair(places) for places in half] for half in own]
+        result = [[[wmma_result(q, lane, s) for lane in lanes] for s in sides] for q in range(4)]
+        self._result = [[_pair(places) for places in pair] for pair in result]
+        sources = [[transposed(lane, side) for lane in lanes] for side in sides]
+        self._transpose = [_flat([(half, lane) for lane, half in places]) for places in sources]
+        self._into = [_flat([into_order(x, lane) for lane in lanes]) for x in sides]
+        self._out = [_flat([out_of_order(x, lane) for lane in lanes]) for x in sides]
+        self._other_half = itemgetter(*[lane ^ 16 for lane in lanes])
+        self._known: dict[tuple[int, ...], tuple[object, list[int]]] = {}
+        self._products: dict[tuple[int, ...], tuple[object, list[Row]]] = {}
+        self.helpers = self._helpers()
+
+    # -------------------------------------------------------------------------------------------------------- products
+
+    def _line_terms(self, kind: str, picks: Sequence[_Pick], rows: Sequence[Row]) -> list[int]:
+        """Terms of the rows (or columns) of an operand, remembered by the identity of its registers' rows."""
+        key = (len(picks), hash(kind), *map(id, rows))
+        found = self._known.get(key)
+        if found is None:
+            whole: tuple[int, ...] = tuple([term for row in rows for term in row])
+            found = self._known[key] = (tuple(rows), [self._line[pick(whole)] for pick in picks])
+        return found[1]
+
+    def product(self, rows: Sequence[Row]) -> list[Row]:
+        """mma of {a0, a1, a2, a3}, {b0, b1}, {c0, c1}: both accumulator words."""
+        lines = self._line_terms("row", self._rows, rows[:4])
+        columns = self._line_terms("column", self._columns, rows[4:6])
+        return [self._words(self._own[half], lines, columns, rows[6 + half]) for half in (0, 1)]
+
+    def _words(
+        self, pairs: Sequence[tuple[_Pick, _Pick]], lines: list[int], columns: list[int], seeds: Row
+    ) -> Row:
+        halves = []
+        for (row, column), part in zip(pairs, (self._terms.low, self._terms.high), strict=True):
+            keys = zip(row(lines), column(columns), map(part.__getitem__, seeds))
+            halves.append(map(self._element.__getitem__, keys))
+        return tuple(map(self._terms.join.__getitem__, zip(*halves)))
+
+    def wmma(self, rows: Sequence[Row]) -> list[Row]:
+        """Two k16 steps of WMMA on {r0, r1}, {r2, r3} by {c0, c1}, {c2, c3}, and four words of C: four pairs."""
+        key = tuple(map(id, rows))
+        found = self._products.get(key)
+        if found is None:
+            lines = self._line_terms("line", self._lines, rows[:4])
+            columns = self._line_terms("line", self._lines, rows[4:8])
+            words = [self._words(self._result[q], lines, columns, rows[8 + q]) for q in range(4)]
+            found = self._products[key] = (tuple(rows), words)
+        return found[1]
+
+    def transpose(self, row: Row) -> Row:
+        """movmatrix.sync.aligned.m8n8.trans.b16."""
+        whole = (*map(self._terms.low.__getitem__, row), *map(self._terms.high.__getitem__, row))
+        return tuple(map(self._terms.join.__getitem__, zip(*(pick(whole) for pick in self._transpose))))
+
+    # --------------------------------------------------------------------------------------------------------- helpers
+
+    def _helpers(self) -> dict[str, tuple[int, Helper]]:
+        """Functions of kernels/fragment_consumer.hip: (number of words, meaning)."""
+        zero = (self._terms.constant(0),) * LANES
+        found: dict[str, tuple[int, Helper]] = {}
+        for pair in range(4):
+            found[f"zrr_fc_product{pair}"] = 12, _exchange(lambda rows, q=pair: self.wmma(rows)[q])  # type: ignore[misc]
+            found[f"zrr_fc_product_zero{pair}"] = (
+                8,
+                _exchange(lambda rows, q=pair: self.wmma([*rows, zero, zero, zero, zero])[q]),  # type: ignore[misc]
+            )
+        for member in (0, 1):
+            found[f"zrr_fc_lift{member}"] = 2, _exchange(lambda rows, x=member: self._into[x](rows[0] + rows[1]))  # type: ignore[misc]
+            found[f"zrr_fc_lower{member}"] = 2, _exchange(lambda rows, x=member: self._out[x](rows[0] + rows[1]))  # type: ignore[misc]
+        found["zrr_fc_half"] = 1, _exchange(lambda rows: self._other_half(rows[0]))
+        found["zrr_fc_pack"] = 2, self._pack("rn", "satfinite", "e4m3x2", "f16x2")
+        found["zrr_fc_pack_relu"] = 2, self._pack("rn", "satfinite", "relu", "e4m3x2", "f16x2")
+        return found
+
+    def _pack(self, *modifiers: str) -> Helper:
+        """A conversion of both words, the first's result in the low half."""
+        convert, join = convert_table(self._terms, modifiers), self._terms.join
+
+        def run(machine: Machine, statement: Statement, rows: Sequence[Row]) -> Row:
+            return apply(join, [apply(convert, [row]) for row in rows])
+
+        return run
+
+    # ---------------------------------------------------------------------------------------------------- instructions
+
+    def handler(self, machine: Machine, statement: Statement, layout: Layout) -> Handler | None:
+        """Handler of mma, movmatrix and shfl where they are understood."""
+        if statement.opcode == "mma" and statement.modifiers == _PRODUCT and layout.structure == "{rr} {rrrr} {rr} {rr}":
+            return self._moving(machine, statement, layout, self.product)
+        movmatrix = {"sync", "aligned", "m8n8", "trans", "b16"}
+        if statement.opcode == "movmatrix" and set(statement.modifiers) == movmatrix:
+            return self._moving(machine, statement, layout, lambda rows: [self.transpose(rows[0])])
+        if statement.opcode == "shfl" and "sync" in statement.modifiers and len(layout.inputs) == 4:
+            return self._shuffle(machine, statement, layout)
+        return None
+
+    def _moving(
+        self, machine: Machine, statement: Statement, layout: Layout, compute: Callable[[list[Row]], list[Row]]
+    ) -> Handler:
+        rows, other = gather(machine, layout), effect_handler(machine, statement, layout)
+
+        def run(statement: Statement) -> None:
+            if statement.guard is not None:
+                other(statement)
+                return
+            for word, row in zip(layout.outputs, compute(rows(statement)), strict=True):
+                machine.assign(statement, statement.words[word], row)
+
+        return run
+
+    def _shuffle(self, machine: Machine, statement: Statement, layout: Layout) -> Handler:
+        """shfl.sync by constants, of all lanes (PTX ISA 9.7.9.6)."""
+        rows, other = gather(machine, layout), effect_handler(machine, statement, layout)
+        mode, value = statement.modifiers[1], self._terms.value
+        ones = self._terms.constant(1), self._terms.constant(0)
+
+        def run(statement: Statement) -> None:
+            data, *control = rows(statement)
+            known = [[value(term) for term in row] for row in control]
+            if statement.guard is not None or not machine.together[machine.block] or known[2] != [_FULL] * LANES:
+                other(statement)
+                return
+            sources = [_source(mode, lane, known[0][lane], known[1][lane]) for lane in range(LANES)]
+            if None in sources:
+                other(statement)
+                return
+            found = [source for source in sources if source is not None]
+            results = [tuple([data[lane] for lane, _ in found]), tuple([ones[not inside] for _, inside in found])]
+            for word, row in zip(layout.outputs, results, strict=False):
+                machine.assign(statement, statement.words[word], row)
+
+        return run
+
+
+def _pair(places: Sequence[tuple[int, int]]) -> tuple[_Pick, _Pick]:
+    return itemgetter(*[row for row, _ in places]), itemgetter(*[column for _, column in places])
+
+
+def _exchange(compute: Callable[[Sequence[Row]], Row]) -> Helper:
+    """A helper that looks at other lanes: all must be there."""
+
+    def run(machine: Machine, statement: Statement, rows: Sequence[Row]) -> Row:
+        if statement.guard is not None or not machine.together[machine.block]:
+            raise NotShown(f"s{statement.number}: an exchange where not every lane of the warp is sure to be")
+        return compute(rows)
+
+    return run
+
+
+def _source(mode: str, lane: int, by: int | None, clamp: int | None) -> tuple[int, bool] | None:
+    """(lane that a lane reads, whether it is in range); None where the operands are not known."""
+    if by is None or clamp is None:
+        return None
+    by, segment, limit = by & 31, clamp >> 8 & 31, clamp & 31
+    first = lane & segment
+    last = first | limit & ~segment & 31
+    match mode:
+        case "up":
+            source, inside = lane - by, lane - by >= last
+        case "down":
+            source, inside = lane + by, lane + by <= last
+        case "bfly":
+            source, inside = lane ^ by, lane ^ by <= last
+        case "idx":
+            source = first | by & ~segment & 31
+            inside = source <= last
+        case _:
+            return None
+    return (source if inside else lane), inside
