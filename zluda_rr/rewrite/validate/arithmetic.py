@@ -14,7 +14,8 @@ from zluda_rr.ptx import Statement
 from .joins import FLAG
 from .machine import Handler, Machine, type_bits
 from .operands import Layout
-from .terms import Row, Table, Terms
+from .rows import Row
+from .terms import Table, Terms
 
 PURE = frozenset(
     (
@@ -49,13 +50,6 @@ def gather(machine: Machine, layout: Layout) -> Callable[[Statement], list[Row]]
     return rows
 
 
-def apply(table: Table, rows: list[Row]) -> Row:
-    """An operation in every lane."""
-    if len(rows) == 1:
-        return tuple(map(table.__getitem__, rows[0]))
-    return tuple(map(table.__getitem__, zip(*rows)))
-
-
 def pure_handler(machine: Machine, statement: Statement, layout: Layout) -> Handler:
     """Handler of an instruction of `PURE`."""
     opcode = statement.opcode
@@ -65,7 +59,7 @@ def pure_handler(machine: Machine, statement: Statement, layout: Layout) -> Hand
             return special
     if "cc" in statement.modifiers or opcode in _FLAG_READERS:
         return _with_flag(machine, statement, layout)
-    rows, outputs = gather(machine, layout), layout.outputs
+    rows, outputs, apply = gather(machine, layout), layout.outputs, machine.rows.apply
     tables = [_table(machine.terms, statement, layout, i) for i in range(len(outputs))]
     if len(outputs) == 1:
         (table,), (output,) = tables, outputs
@@ -84,7 +78,7 @@ def pure_handler(machine: Machine, statement: Statement, layout: Layout) -> Hand
 
 
 def _move(machine: Machine, statement: Statement, layout: Layout) -> Handler | None:
-    rows, outputs, terms = gather(machine, layout), layout.outputs, machine.terms
+    rows, outputs, terms, apply = gather(machine, layout), layout.outputs, machine.terms, machine.rows.apply
     if layout.structure == "r r":
 
         def copy(statement: Statement) -> None:
@@ -112,7 +106,7 @@ def _move(machine: Machine, statement: Statement, layout: Layout) -> Handler | N
 
 def _with_flag(machine: Machine, statement: Statement, layout: Layout) -> Handler:
     """add.cc and its kind: the condition code is a register that they read and write (PTX ISA 9.7.2)."""
-    rows, terms = gather(machine, layout), machine.terms
+    rows, terms, apply = gather(machine, layout), machine.terms, machine.rows.apply
     name = ("op", layout.spelling, layout.structure)
     result, flag = terms.table((*name, "result")), terms.table((*name, "flag"))
     reads, writes = statement.opcode in _FLAG_READERS, "cc" in statement.modifiers
@@ -146,7 +140,7 @@ def _table(terms: Terms, statement: Statement, layout: Layout, output: int) -> T
     alike = all(i.type == kind for i in layout.inputs[:2])
     commutes = opcode in _COMMUTATIVE and simple and (alike or "wide" in modifiers)
     if simple and kind == "f16x2" and opcode in _BY_HALVES:
-        return terms.halves(("op", ".".join((opcode, *modifiers[:-1], "f16"))), commutes)
+        return terms.halves(("op", ".".join((opcode, *modifiers[:-1], "f16"))), commutes=commutes)
     if simple and kind == "f16" and opcode in _BY_HALVES and len(modifiers) <= 3 and "f32" not in modifiers:
         name: Hashable = ("op", layout.spelling)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from zluda_rr.ptx import (
@@ -24,7 +24,8 @@ from .machine import BlockTrace, Effect, Handler, Machine
 from .memory import call_handler, effect_handler, load_handler, read_handler, store_handler
 from .operands import Layout
 from .problem import NotShown
-from .terms import Row, Terms
+from .rows import Row, Rows
+from .terms import Terms
 from .warp import Warp
 
 _READS = frozenset({"tex", "tld4", "txq", "istypep", "suld", "suq", "ldu", "ldmatrix"})
@@ -64,18 +65,19 @@ class _Comparison:
     def __init__(self, original: Module, fused: Module, entry: str) -> None:
         functions = _same_surroundings(original, fused, entry)
         self.terms = Terms()
-        warp = Warp(self.terms)
+        self.rows = Rows(self.terms)
+        self.warp = Warp(self.terms, self.rows)
         self.bodies = [linearise(f, m) for f, m in zip(functions, (original, fused), strict=True)]
         self.flows = [ControlFlow(body) for body in self.bodies]
         _same_shape(self.bodies, self.flows)
         # The original says where the warp is together: its mma are the fused kernel's calls.
         everywhere = together(self.bodies[0], self.flows[0])
         defined = [frozenset(f.name for f in m.functions if f.body is not None) for m in (original, fused)]
+        loaded: dict[str, dict[Hashable, int]] = {}
         self.machines = [
-            Machine(self.terms, body, flow, everywhere, names)
+            Machine(self.terms, self.rows, loaded, body, flow, everywhere, names)
             for body, flow, names in zip(self.bodies, self.flows, defined, strict=True)
         ]
-        self.warp = warp
 
     def run(self) -> Verdict:
         for machine in self.machines:
@@ -125,7 +127,7 @@ class _Comparison:
             if one.name != other.name:
                 raise NotShown(f"{where}: {_name(one)} against {_name(other)}")
             for index, (a, b) in enumerate(zip(one.rows, other.rows, strict=True)):
-                if a != b:
+                if not self.rows.same(a, b):
                     raise NotShown(f"{where}: {_name(one)}, operand {index}: {self._difference(a, b)}")
         if len(first) != len(second):
             longer = max(first, second, key=len)
@@ -141,7 +143,7 @@ class _Comparison:
                 if here is None:
                     continue
                 count += 1
-                if here != row:
+                if not self.rows.same(here, row):
                     end = self.flows[0].blocks[block].end, self.flows[1].blocks[block].end
                     where = f"s{end[0]} / s{end[1]}: {register}, read behind a meeting of paths"
                     raise NotShown(f"{where}: {self._difference(row, here)}")
@@ -155,9 +157,10 @@ class _Comparison:
             raise NotShown(f"the block of s{start} (fused) reads by .nc what the original does not")
 
     def _difference(self, first: Row, second: Row) -> str:
-        lane = next(i for i, (a, b) in enumerate(zip(first, second, strict=True)) if a != b)
-        text = self.terms.text
-        return f"lane {lane} has {text(first[lane])}, not {text(second[lane])}"
+        pairs = list(zip(self.rows.items(first), self.rows.items(second), strict=True))
+        lane = next(i for i, (a, b) in enumerate(pairs) if a != b)
+        one, other = self.terms.first_difference(*pairs[lane])
+        return f"lane {lane} depends on {self.terms.text(other)}, not on {self.terms.text(one)}"
 
 
 def _name(effect: Effect) -> str:

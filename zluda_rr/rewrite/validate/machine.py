@@ -9,14 +9,15 @@ branches and the values that flow into meeting points are equal too (`compare`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from zluda_rr.ptx import Body, ControlFlow, Group, Immediate, Negated, Operand, Statement, Vector
 
 from .joins import phi_places
 from .operands import Layout, layout_of
-from .terms import LANES, Row, Terms
+from .rows import Row, Rows
+from .terms import LANES, Terms
 
 Handler = Callable[[Statement], None]
 
@@ -47,8 +48,8 @@ class BlockTrace:
     effects: list[Effect] = field(default_factory=list)
     leaves: list[Effect] = field(default_factory=list)
     values: dict[int, dict[str, Row]] = field(default_factory=dict)
-    loads: set[int] = field(default_factory=set)
-    constant_loads: set[int] = field(default_factory=set)
+    loads: set[Hashable] = field(default_factory=set)
+    constant_loads: set[Hashable] = field(default_factory=set)
 
 
 class Machine:
@@ -58,9 +59,18 @@ class Machine:
     """
 
     def __init__(
-        self, terms: Terms, body: Body, flow: ControlFlow, together: Sequence[bool], functions: frozenset[str]
+        self,
+        terms: Terms,
+        rows: Rows,
+        loaded: dict[str, dict[Hashable, int]],
+        body: Body,
+        flow: ControlFlow,
+        together: Sequence[bool],
+        functions: frozenset[str],
     ) -> None:
         self.terms = terms
+        self.rows = rows
+        self.loaded = loaded
         self.body = body
         self.flow = flow
         self.together = together
@@ -76,7 +86,6 @@ class Machine:
         self._log: list[tuple[str, Row | None]] = []
         self._handlers: dict[object, Handler] = {}
         self._words: dict[tuple[str, str], Row] = {}
-        self.lanes: Row = tuple([terms.constant(lane) for lane in range(LANES)])
 
     # ------------------------------------------------------------------------------------------------------ the walk
 
@@ -112,7 +121,7 @@ class Machine:
         self.returned.clear()
         self._new_version()
         for register in self.phis.get(index, ()):
-            self.set(register, self.terms.per_lane("joined", index, register))
+            self.set(register, self.terms.atom("joined", index, register, uniform=False))
         block, handlers = self.flow.blocks[index], self._handlers
         for statement in self.body.statements[block.start - 1 : block.end]:
             instruction = statement.instruction
@@ -152,7 +161,7 @@ class Machine:
         if statement.guard is not None:
             if register == "_":
                 return
-            row = tuple(map(self.terms.choice.__getitem__, zip(self.guard(statement), row, self.row(register))))
+            row = self.rows.apply(self.terms.choice, (self.guard(statement), row, self.row(register)))
         self._log.append((register, self.env.get(register)))
         self.env[register] = row
 
@@ -164,7 +173,7 @@ class Machine:
 
     def inverse(self, row: Row) -> Row:
         """The negation of a predicate."""
-        return tuple(map(self.terms.inverse.__getitem__, row))
+        return self.rows.apply(self.terms.inverse, (row,))
 
     def row(self, word: str, kind: str = "", statement: Statement | None = None) -> Row:
         """Value of a register, constant or name. `kind` is the operand's type, `statement` where it stands."""
@@ -182,16 +191,16 @@ class Machine:
 
     def _other(self, word: str, kind: str, statement: Statement | None) -> Row:
         if word in self.body.registers or word == "%cc":
-            return self.terms.per_lane("undefined", word)
+            return self.terms.atom("undefined", word, uniform=False)
         if word == "%laneid":
-            return self.lanes
+            return self.rows.lanes
         if word.startswith(_PER_LANE):
-            return self.terms.per_lane("special", word)
+            return self.terms.atom("special", word, uniform=False)
         if word == "WARP_SZ":
-            return (self.terms.constant(LANES),) * LANES
+            return self.terms.constant(LANES)
         if word[0] in "-0123456789":
-            return (self._constant(word, kind, statement),) * LANES
-        return (self.terms.atom("name", word),) * LANES
+            return self._constant(word, kind, statement)
+        return self.terms.atom("name", word, uniform=True)
 
     def _constant(self, word: str, kind: str, statement: Statement | None) -> int:
         found = next((i for i in _immediates(statement.operands) if i.text == word), None) if statement else None
@@ -199,16 +208,18 @@ class Machine:
         if kind == "pred" and found is not None and found.kind == "int":
             return self.terms.constant(int(found.value != 0))
         if found is None or bits is None:
-            return self.terms.atom("text", word, kind)
+            return self.terms.atom("text", word, kind, uniform=True)
         if found.kind == "int" and kind[0] in "bsu":
             return self.terms.constant(found.value & (1 << bits) - 1)
         if found.kind == f"f{bits}":
             return self.terms.constant(found.value)
-        return self.terms.atom("text", word, kind)
+        return self.terms.atom("text", word, kind, uniform=True)
 
     # --------------------------------------------------------------------------------------------------------- effects
 
-    def effect(self, statement: Statement, name: tuple[object, ...], rows: Sequence[Row], results: int = 0) -> list[Row]:
+    def effect(
+        self, statement: Statement, name: tuple[object, ...], rows: Sequence[Row], results: int = 0
+    ) -> list[Row]:
         """Enter an effect; `results` unknown values that it gives, by its place in the block."""
         place = len(self.trace.effects)
         taken = tuple(rows)
@@ -216,10 +227,10 @@ class Machine:
             name, taken = (*name, "guarded"), (*taken, self.guard(statement))
         self.trace.effects.append(Effect(statement.number, name, taken))
         self._new_version()
-        return [self.terms.per_lane("result", self.block, place, i) for i in range(results)]
+        return [self.terms.atom("result", self.block, place, i, uniform=False) for i in range(results)]
 
     def _new_version(self) -> None:
-        self.version = self.terms.atom("memory", self.block, len(self.trace.effects))
+        self.version = self.terms.atom("memory", self.block, len(self.trace.effects), uniform=True)
 
 
 def type_bits(kind: str) -> int | None:

@@ -10,7 +10,8 @@ from .arithmetic import gather
 from .machine import Handler, Machine, type_bits
 from .operands import Layout
 from .problem import NotShown
-from .terms import LANES, Row
+from .rows import Row
+from .terms import LANES
 
 _HINTS = frozenset({"weak", "ca", "cg", "cs", "nc"})
 """Modifiers of a load that do not change its value, besides L1::… and L2::… (PTX ISA 9.7.9.1, 9.7.9.8)."""
@@ -36,7 +37,7 @@ def _address(machine: Machine, layout: Layout) -> Callable[[Statement, int], Row
         if not offset:
             return place
         constant = machine.terms.constant(offset & (1 << bits) - 1)
-        return tuple([machine.terms.sum(bits)[term, constant] for term in place])
+        return machine.rows.apply(machine.terms.sum(bits), (place, constant))
 
     return row
 
@@ -49,7 +50,9 @@ def load_handler(machine: Machine, statement: Statement, layout: Layout) -> Hand
     bits = type_bits(kind)
     plain = layout.structure.partition(" ")[2] in ("[]", "[+]") and bits is not None
     vectors = {form.fields.get("S"), form.fields.get("V"), kind}
-    others = {m for m in statement.modifiers if m not in vectors and m not in _HINTS and not m.startswith(("L1::", "L2::"))}
+    others = {
+        m for m in statement.modifiers if m not in vectors and m not in _HINTS and not m.startswith(("L1::", "L2::"))
+    }
     if not plain or others:
         return effect_handler(machine, statement, layout)
     assert bits is not None
@@ -60,28 +63,35 @@ def load_handler(machine: Machine, statement: Statement, layout: Layout) -> Hand
 
 
 def _memory_load(machine: Machine, layout: Layout, space: str, kind: str, *, constant: bool) -> Handler:
-    terms, address, bits = machine.terms, _address(machine, layout), type_bits(kind)
+    terms, rows, address, bits = machine.terms, machine.rows, _address(machine, layout), type_bits(kind)
     assert bits is not None
     fixed = space.startswith(("param", "const"))
     own = space in ("local", "generic")  # local memory is the thread's, and a generic address may lead there
 
     def run(statement: Statement) -> None:
-        apart = own or not (fixed or machine.together[machine.block])
-        version = (terms.atom("memory", "constant") if fixed else machine.version,) * LANES
+        apart = own or not machine.together[machine.block]
         for i, word in enumerate(layout.outputs):
             register = statement.words[word]
             if register == "_":
                 continue
             place = address(statement, i * bits // 8)
             wider = kind[0] == "s" and (type_bits(machine.body.registers[register]) or 0) > bits
-            table = terms.table(("load", space, bits, "signed" if wider else ""))
-            keys = zip(place, version, machine.lanes) if apart else zip(place, version)
-            row = tuple(map(table.__getitem__, keys))
-            if not fixed:
-                seen = row if statement.guard is None else tuple(zip(row, machine.guard(statement)))
-                machine.trace.loads.update(seen)
-                if constant:
-                    machine.trace.constant_loads.update(seen)
+            name = f"load {space} {bits}{' signed' if wider else ''}"
+            if fixed:
+                machine.assign(statement, register, rows.apply(terms.table(name), (place,)))
+                continue
+            version = machine.version * LANES
+            keys = [(item, version) for item in rows.items(place)]
+            if apart:
+                keys = [(*key, lane) for key, lane in zip(keys, rows.items(rows.lane), strict=True)]  # type: ignore[misc]
+            row = rows.named(machine.loaded.setdefault(name, {}), keys, name)
+            seen = rows.items(row)
+            if statement.guard is not None:
+                seen = zip(seen, rows.items(machine.guard(statement)), strict=True)  # type: ignore[assignment]
+                seen = list(seen)
+            machine.trace.loads.update(seen)
+            if constant:
+                machine.trace.constant_loads.update(seen)
             machine.assign(statement, register, row)
 
     return run
@@ -102,7 +112,7 @@ def _parameter_load(machine: Machine, layout: Layout, bits: int, memory: Handler
             row = machine.parameters.get(name, {}).get(offset)
             if row is None and name in machine.returned:
                 table = machine.terms.table(("returned", offset, bits))
-                row = tuple(map(table.__getitem__, machine.returned[name]))
+                row = machine.rows.apply(table, (machine.returned[name],))
             if row is None:
                 raise NotShown(f"s{statement.number} reads a parameter of a call that its block does not set")
             machine.assign(statement, statement.words[word], row)
@@ -170,16 +180,17 @@ def read_handler(machine: Machine, statement: Statement, layout: Layout) -> Hand
         operands = rows(statement)
         if statement.guard is not None:
             operands.append(machine.guard(statement))
-        whole = terms.table((*name, "operands"))[tuple([term for row in operands for term in row])]
+        whole = terms.atom(*name, *(tuple(machine.rows.items(row)) for row in operands), uniform=True)
         for i, word in enumerate(layout.outputs):
-            table = terms.table((*name, i))
-            row = tuple([table[whole, machine.version, lane] for lane in machine.lanes])
+            row = terms.table((*name, i))[whole, machine.version, machine.rows.lane]
             machine.assign(statement, statement.words[word], row)
 
     return run
 
 
-def call_handler(machine: Machine, statement: Statement, layout: Layout, helpers: dict[str, tuple[int, Helper]]) -> Handler:
+def call_handler(
+    machine: Machine, statement: Statement, layout: Layout, helpers: dict[str, tuple[int, Helper]]
+) -> Handler:
     """A call: of a helper with a known meaning, or of anything else, which is an effect."""
     returns = layout.groups[0] if layout.structure.startswith("(") else ()
     rest = layout.groups[1:] if returns else layout.groups
@@ -228,4 +239,3 @@ def _give(machine: Machine, statement: Statement, names: list[str], rows: list[R
         else:
             machine.parameters.pop(name, None)
             machine.returned[name] = row
-

@@ -55,8 +55,10 @@ def layout_of(statement: Statement) -> Layout:
     shape = statement.instruction.shape
     words = [f"%{i}" if not _is_integer(word) else str(_MARK + i) for i, word in enumerate(statement.words)]
     operands = shape.fill(words, ())
-    forms = isa.call_operands(["group" if isinstance(o, Group) else "" for o in operands]) if shape.opcode == "call" else (
-        () if shape.form is None else shape.form.operands
+    forms = (
+        isa.call_operands(["group" if isinstance(o, Group) else "" for o in operands])
+        if shape.opcode == "call"
+        else (() if shape.form is None else shape.form.operands)
     )
     written = set(shape.writes)
     inputs: list[Input] = []
