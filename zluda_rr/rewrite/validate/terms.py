@@ -47,7 +47,9 @@ class Terms:
         self.join = Table(self._join)
         self.inverse = Table(self._inverse)
         self.choice = Table(self._choice)
-        self._elements: dict[tuple[int, int], int] = {}
+        self._elements: dict[int, int] = {}
+        self.named: dict[int, int] = {}
+        """Uniform terms that are another name of an item, with the item."""
 
     # ------------------------------------------------------------------------------------------------------- leaves
 
@@ -78,20 +80,27 @@ class Terms:
 
     def element(self, item: int) -> int:
         """The uniform term with the value of an item. Not to be mixed with the item itself: see `item_of`."""
-        term, lane = divmod(item, LANES)
-        if self.uniform[term]:
-            return term
-        found = self._elements.get((term, lane))
+        if self.uniform[item // LANES]:
+            return item // LANES
+        found = self._elements.get(item)
         if found is None:
-            found = self._elements[term, lane] = self.new("element", item, uniform=True)
+            found = self._elements[item] = self.new("element", item, uniform=True)
+            self.named[found] = item
         return found
+
+    def name_by_lane(self, elements: Sequence[int]) -> int:
+        """A term whose value in lane i is the uniform term `elements[i]`; those must not have been used as items."""
+        term = self.new("by lane", tuple(elements), uniform=False)
+        for lane, element in enumerate(elements):
+            self._elements[term * LANES + lane] = element
+            self.named[element] = term * LANES + lane
+        return term
 
     def item_of(self, term: int, lane: int) -> int:
         """The item of a term in a lane."""
         if not self.uniform[term]:
             return term * LANES + lane
-        node = self.nodes[term]
-        return node[1] if node[0] == "element" else term * LANES  # type: ignore[return-value]
+        return self.named.get(term, term * LANES)
 
     # --------------------------------------------------------------------------------------------------- operations
 
@@ -254,6 +263,8 @@ class Terms:
             return ":".join(map(str, operands)) + suffix, []  # type: ignore[call-overload]
         if name == "element":
             return self.operands(operands)  # type: ignore[arg-type]
+        if name == "by lane":
+            return self.operands(operands[lane] * LANES)  # type: ignore[index]
         text = name if isinstance(name, str) else " ".join(str(part) for part in name)  # type: ignore[attr-defined]
         if text.startswith("items"):
             chosen = operands[lane] if text.startswith("items by lane") else operands  # type: ignore[index]
@@ -273,7 +284,8 @@ class Terms:
         while True:
             (name, first), (other, second) = self.operands(one), self.operands(two)
             pairs = [(a, b) for a, b in zip(first, second, strict=False) if a != b]
-            if name != other or len(first) != len(second) or not pairs:
+            # The address of a load says less than the load.
+            if name != other or len(first) != len(second) or not pairs or "load" in name:
                 return one, two
             one, two = pairs[0]
 
