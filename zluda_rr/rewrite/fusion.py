@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Protocol
 
 from zluda_rr.errors import UserError
@@ -20,6 +19,7 @@ from .fusion_plan import Plan, make_plan
 from .fusion_view import KernelView
 from .fusion_words import Words
 from .patterns import Rule, SearchLimitError, load_rules
+from .validate import validate_fusion
 
 RULE_FILE = "fragment-consumer.rule"
 HELPERS = "fragment_consumer.hip"
@@ -169,19 +169,8 @@ def _written(module: Module, entry: str, view: KernelView, plan: Plan) -> tuple[
 
 def _not_shown(module: Module, edited: Module, entry: str, validate: Validator | None) -> str | None:
     """Why a fused kernel is not shown to be equal to the original; None where it is."""
-    judge = _validator() if validate is None else validate
-    if judge is None:
-        return None
-    verdict = judge(module, edited, entry)
+    verdict = (validate or validate_fusion)(module, edited, entry)
     if verdict.equal:
         return None
     reason = " ".join((verdict.reason or "no reason given").split())
     return f"not shown equal: {reason if len(reason) <= _LONGEST else reason[:_LONGEST] + ' …'}"
-
-
-def _validator() -> Validator | None:
-    try:
-        found = import_module(f"{__package__}.validate")
-    except ImportError:
-        return None
-    return found.validate_fusion  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.rewrite import fuse_module
 
 from . import cases, causes, model
-from .execution import Flag, with_carry
+from .execution import Flag, consent, with_carry
 
 FUNCTION = """.func (.param .b32 returned) lane_mix(.param .b32 given)
 {
@@ -25,13 +25,6 @@ FUNCTION = """.func (.param .b32 returned) lane_mix(.param .b32 given)
     ret;
 }
 """
-
-
-class Accepted:
-    """A validator's consent to anything."""
-
-    equal = True
-    reason = None
 
 
 def module(name: str) -> Module:
@@ -73,6 +66,16 @@ def test_the_kernel_is_right(name: str) -> None:
 def test_the_mistake_put_back_makes_it_wrong(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     original = module(name)
     causes.KERNELS[name][0](monkeypatch)
-    result = fuse_module(original, "probe", validate=lambda before, after, entry: Accepted())
+    result = fuse_module(original, "probe", validate=consent)
     assert result.fused
     assert (outputs(original) != outputs(result.module)).any()
+
+
+@pytest.mark.parametrize("name", sorted(causes.KERNELS.keys() - causes.UNSEEN))
+def test_the_validator_catches_the_mistake(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = module(name)
+    causes.KERNELS[name][0](monkeypatch)
+    result = fuse_module(original, "probe")
+    assert result.module is original
+    assert result.left is not None
+    assert result.left.startswith("not shown equal: ")

@@ -66,7 +66,7 @@ def test_one_refused_kernel_does_not_stop_the_others() -> None:
 
 def test_the_default_validator_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = Judge("probe")
-    monkeypatch.setattr(fusion, "_validator", lambda: judge)
+    monkeypatch.setattr(fusion, "validate_fusion", judge)
     program = module(CHAIN)
     result = fuse_module(program, "probe")
     assert judge.asked == ["probe"]
@@ -103,7 +103,7 @@ def rewrite(path: Path, *options: str) -> str:
 @pytest.fixture
 def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A module of three kernels and an empty one; the second is refused."""
-    monkeypatch.setattr(fusion, "_validator", lambda: Judge("second"))
+    monkeypatch.setattr(fusion, "validate_fusion", Judge("second"))
     path = tmp_path / "module.ptx"
     path.write_text(print_module(several("first", "second")))
     return path
@@ -128,7 +128,7 @@ def test_rewrite_tells_every_outcome_as_json(sample: Path) -> None:
 
 
 def test_a_module_that_is_left_keeps_its_text(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fusion, "_validator", lambda: Judge("first", "second"))
+    monkeypatch.setattr(fusion, "validate_fusion", Judge("first", "second"))
     rewrite(sample)
     assert sample.with_suffix(".out").read_text() == sample.read_text()
 
@@ -142,13 +142,13 @@ def settings() -> Settings:
 
 def test_the_hooks_note_has_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [FAMILY.format(name) for name in ("one", "two")]
-    monkeypatch.setattr(fusion, "_validator", lambda: Judge(names[1]))
+    monkeypatch.setattr(fusion, "validate_fusion", Judge(names[1]))
     entry = transform_text(print_module(several(*names)), settings())
     assert entry.kind.name == "REPLACED"
     assert "one (fusion)" in entry.note
     reason = "two refused: no rule for it; fusion left it as it was: not shown equal: the word at out+4"
     assert reason in entry.note
-    monkeypatch.setattr(fusion, "_validator", lambda: Judge(*names))
+    monkeypatch.setattr(fusion, "validate_fusion", Judge(*names))
     entry = transform_text(print_module(several(*names)), settings())
     assert entry.kind.name == "UNCHANGED"
     assert reason in entry.note
