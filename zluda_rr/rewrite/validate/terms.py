@@ -27,6 +27,10 @@ class Table(dict[Key, int]):
         super().__init__()
         self._make = make
 
+    def forget(self) -> None:
+        """End the table's use."""
+        self._make = _gone
+
     def __missing__(self, key: Key) -> int:
         term = self[key] = self._make(key)
         return term
@@ -249,6 +253,19 @@ class Terms:
             return base, self._values[offset]
         return term, 0
 
+    def place(self, item: int, bits: int) -> tuple[int, int]:
+        """An address as (item of the base or -1, constant)."""
+        base, offset = self._split(item // LANES, bits)
+        return (-1 if base is None else self.item_of(base, item % LANES)), offset
+
+    def release(self) -> None:
+        """Let go of everything, so that no cycle is left to the garbage collector."""
+        self._tables.clear()
+        self.nodes.clear()
+        for table in (self.low, self.high, self.join, self.inverse, self.choice):
+            table.clear()
+            table.forget()
+
     # --------------------------------------------------------------------------------------------------------- text
 
     def operands(self, item: int) -> tuple[str, list[int]]:
@@ -292,3 +309,7 @@ class Terms:
 
 def _several(key: Key) -> Sequence[int]:
     return key if isinstance(key, tuple) else (key,)
+
+
+def _gone(key: Key) -> int:
+    raise AssertionError("the terms are released")
