@@ -55,10 +55,15 @@ def validate_fusion(original: Module, fused: Module, entry: str) -> Verdict:
     two modules must be the same text. A False verdict says that this was not shown, not that it is wrong.
     """
     with no_collection():
+        comparison = None
         try:
-            return _Comparison(original, fused, entry).run()
+            comparison = _Comparison(original, fused, entry)
+            return comparison.run()
         except NotShown as problem:
             return Verdict(equal=False, reason=str(problem))
+        finally:
+            if comparison is not None:
+                comparison.release()
 
 
 class _Comparison:
@@ -100,6 +105,13 @@ class _Comparison:
             values=values,
             terms=len(self.terms.nodes),
         )
+
+    def release(self) -> None:
+        """Break the cycles between machines, handlers and terms."""
+        for machine in self.machines:
+            machine.release()
+        self.warp.helpers.clear()
+        self.terms.release()
 
     # -------------------------------------------------------------------------------------------------------- handlers
 

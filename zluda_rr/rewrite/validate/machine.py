@@ -83,9 +83,15 @@ class Machine:
         self.trace = BlockTrace()
         self.version = 0
         self.traces: dict[int, BlockTrace] = {}
+        self._places: dict[Row, Sequence[tuple[int, int]]] = {}
         self._log: list[tuple[str, Row | None]] = []
         self._handlers: dict[object, Handler] = {}
         self._words: dict[tuple[str, str], Row] = {}
+
+    def release(self) -> None:
+        """Let go of the handlers, which know the machine."""
+        self._handlers.clear()
+        self.env.clear()
 
     # ------------------------------------------------------------------------------------------------------ the walk
 
@@ -214,6 +220,13 @@ class Machine:
         if found.kind == f"f{bits}":
             return self.terms.constant(found.value)
         return self.terms.atom("text", word, kind, uniform=True)
+
+    def places(self, row: Row) -> Sequence[tuple[int, int]]:
+        """Addresses in all lanes, as (item of the base or -1, constant)."""
+        found = self._places.get(row)
+        if found is None:
+            found = self._places[row] = [self.terms.place(item, 64) for item in self.rows.items(row)]
+        return found
 
     # --------------------------------------------------------------------------------------------------------- effects
 

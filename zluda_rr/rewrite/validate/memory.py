@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from zluda_rr.ptx import Address, Statement
 
@@ -15,6 +15,7 @@ from .terms import LANES
 
 _HINTS = frozenset({"weak", "ca", "cg", "cs", "nc"})
 """Modifiers of a load that do not change its value, besides L1::… and L2::… (PTX ISA 9.7.9.1, 9.7.9.8)."""
+_ADDRESSES = (1 << 64) - 1
 Helper = Callable[[Machine, Statement, Sequence[Row]], Row]
 
 
@@ -74,16 +75,18 @@ def _memory_load(machine: Machine, layout: Layout, space: str, kind: str, *, con
             register = statement.words[word]
             if register == "_":
                 continue
-            place = address(statement, i * bits // 8)
             wider = kind[0] == "s" and (type_bits(machine.body.registers[register]) or 0) > bits
             name = f"load {space} {bits}{' signed' if wider else ''}"
             if fixed:
+                place = address(statement, i * bits // 8)
                 machine.assign(statement, register, rows.apply(terms.table(name), (place,)))
                 continue
-            version = machine.version * LANES
-            keys = [(item, version) for item in rows.items(place)]
+            version, extra = machine.version * LANES, i * bits // 8
+            keys: list[Hashable] = [
+                (base, offset + extra & _ADDRESSES, version) for base, offset in machine.places(address(statement, 0))
+            ]
             if apart:
-                keys = [(*key, lane) for key, lane in zip(keys, rows.items(rows.lane), strict=True)]  # type: ignore[misc]
+                keys = list(zip(keys, rows.items(rows.lane), strict=True))
             row = rows.named(machine.loaded.setdefault(name, {}), keys, name)
             seen = rows.items(row)
             if statement.guard is not None:

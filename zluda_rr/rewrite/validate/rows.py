@@ -87,19 +87,21 @@ class Rows:
 
     def apply(self, table: Table, rows: Sequence[Row]) -> Row:
         """An operation in every lane."""
-        mixed = None
+        if len(rows) == 1:
+            row = rows[0]
+            if isinstance(row, Mixed):
+                return self._mixed(row.pattern, [table[term] for term in row.terms])
+            return self._plain(table[row])
+        mixed: Mixed | None = None
+        one_pattern = True
         for row in rows:
             if type(row) is not int:
                 if mixed is None:
-                    mixed = row
+                    mixed = row  # type: ignore[assignment]
                 elif row.pattern is not mixed.pattern:  # type: ignore[union-attr]
-                    return self._by_lane(table, rows)
+                    one_pattern = False
         if mixed is None:
-            result = table[rows[0] if len(rows) == 1 else tuple(rows)]  # type: ignore[index]
-            return result if result not in self._terms.named else self.of([self._terms.named[result]] * LANES)
-        assert isinstance(mixed, Mixed)
-        if len(rows) == 1:
-            return self._mixed(mixed.pattern, [table[t] for t in mixed.terms])
+            return self._plain(table[tuple(rows)])  # type: ignore[arg-type]
         columns = []
         for row in rows:
             if isinstance(row, Mixed):
@@ -107,8 +109,36 @@ class Rows:
             elif mixed.pattern.own or self._terms.uniform[row]:
                 columns.append((row,) * len(mixed.terms))
             else:
-                return self._by_lane(table, rows)
+                one_pattern = False
+        if not one_pattern:
+            return self._combined(table, rows)
         return self._mixed(mixed.pattern, list(map(table.__getitem__, zip(*columns, strict=True))))
+
+    def _plain(self, result: int) -> Row:
+        return result if result not in self._terms.named else self.of([self._terms.named[result]] * LANES)
+
+    def _combined(self, table: Table, rows: Sequence[Row]) -> Row:
+        """Rows with different patterns: where all take the same lanes, once for each set of terms that meet."""
+        uniform = self._terms.uniform
+        lanes: set[tuple[int, ...]] = set()
+        slots: list[tuple[int, ...]] = []
+        for row in rows:
+            if isinstance(row, int):
+                slots.append((0,) * LANES)
+                if not uniform[row]:
+                    lanes.add(_OWN_LANES)
+            else:
+                slots.append(row.pattern.slots)
+                if False in [uniform[term] for term in row.terms]:
+                    lanes.add(row.pattern.lanes)
+        if len(lanes) > 1:
+            return self._by_lane(table, rows)
+        chosen = list(zip(*slots, strict=True))
+        numbers = dict(zip(dict.fromkeys(chosen), range(LANES)))  # noqa: B905 - as many as there are
+        choices = [(row,) if isinstance(row, int) else row.terms for row in rows]
+        keys = [tuple([terms[slot] for terms, slot in zip(choices, key, strict=True)]) for key in numbers]
+        taken = list(lanes.pop()) if lanes else _OWN
+        return self._mixed(self._pattern([numbers[key] for key in chosen], taken), [table[key] for key in keys])
 
     def _mixed(self, pattern: Pattern, terms: Sequence[int]) -> Row:
         """A result may be another name of an item (`Terms.named`)."""
@@ -155,3 +185,4 @@ class Rows:
 
 
 _OWN = list(range(LANES))
+_OWN_LANES = tuple(_OWN)

@@ -27,6 +27,10 @@ class Table(dict[Key, int]):
         super().__init__()
         self._make = make
 
+    def forget(self) -> None:
+        """End the table's use."""
+        self._make = _gone
+
     def __missing__(self, key: Key) -> int:
         term = self[key] = self._make(key)
         return term
@@ -245,9 +249,22 @@ class Terms:
             return None, value
         operation, operands = self.nodes[term]
         if operation == ("plus", bits):
-            base, offset = operands  # type: ignore[misc]
-            return base, self._values[offset]
+            assert isinstance(operands, tuple)
+            return operands[0], self._values[operands[1]]
         return term, 0
+
+    def place(self, item: int, bits: int) -> tuple[int, int]:
+        """An address as (item of the base or -1, constant)."""
+        base, offset = self._split(item // LANES, bits)
+        return (-1 if base is None else self.item_of(base, item % LANES)), offset
+
+    def release(self) -> None:
+        """Let go of everything, so that no cycle is left to the garbage collector."""
+        self._tables.clear()
+        self.nodes.clear()
+        for table in (self.low, self.high, self.join, self.inverse, self.choice):
+            table.clear()
+            table.forget()
 
     # --------------------------------------------------------------------------------------------------------- text
 
@@ -267,10 +284,21 @@ class Terms:
             return self.operands(operands[lane] * LANES)  # type: ignore[index]
         text = name if isinstance(name, str) else " ".join(str(part) for part in name)  # type: ignore[attr-defined]
         if text.startswith("items"):
-            chosen = operands[lane] if text.startswith("items by lane") else operands  # type: ignore[index]
-            return text, list(chosen) if isinstance(chosen, tuple) else [chosen]
+            by_lane = text.startswith("items by lane: ")
+            chosen = operands[lane] if by_lane else operands  # type: ignore[index]
+            text = text.removeprefix("items by lane: ").removeprefix("items: ")
+            if text.startswith("load "):
+                return f"{text} of {self._address(chosen)}", []
+            assert isinstance(chosen, tuple)
+            return text, list(chosen)
         assert isinstance(operands, int | tuple)
         return text, [self.item_of(k, lane) for k in _several(operands)]
+
+    def _address(self, key: object) -> str:
+        """The address in the key of a load: (item of the base or -1, constant, …), maybe with a lane."""
+        assert isinstance(key, tuple)
+        base, offset = key[0][:2] if isinstance(key[0], tuple) else key[:2]
+        return hex(offset) if base < 0 else f"[{self.text(base)} + {offset}]"
 
     def text(self, item: int, depth: int = 2) -> str:
         """An item for people, down to a depth."""
@@ -284,11 +312,14 @@ class Terms:
         while True:
             (name, first), (other, second) = self.operands(one), self.operands(two)
             pairs = [(a, b) for a, b in zip(first, second, strict=False) if a != b]
-            # The address of a load says less than the load.
-            if name != other or len(first) != len(second) or not pairs or "load" in name:
+            if name != other or len(first) != len(second) or not pairs:
                 return one, two
             one, two = pairs[0]
 
 
 def _several(key: Key) -> Sequence[int]:
     return key if isinstance(key, tuple) else (key,)
+
+
+def _gone(key: Key) -> int:
+    raise AssertionError("the terms are released")

@@ -78,10 +78,10 @@ class Warp:
         return found
 
     def _line_of(self, items: tuple[int, ...]) -> int:
-        term = self._line.get(items)
-        if term is None:
-            term = self._line[items] = self._terms.new("items of a line", items, uniform=True)
-        return term
+        line = self._line.get(items)
+        if line is None:
+            line = self._line[items] = self._terms.new("items: line of k32", items, uniform=True) * LANES
+        return line
 
     def _flat(self, rows: Sequence[Row]) -> list[int]:
         return [item for row in rows for item in self._on.items(row)]
