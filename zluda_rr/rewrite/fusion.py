@@ -14,7 +14,7 @@ from zluda_rr.errors import UserError
 from zluda_rr.ptx import Body, ControlFlow, DefUse, Module, linearise, no_collection
 from zluda_rr.resources import resource_dir
 
-from .fusion_emit import Writer, unwritable
+from .fusion_emit import UnwritableError, Writer, unwritable
 from .fusion_plan import Plan, make_plan
 from .fusion_view import KernelView
 from .fusion_words import Words
@@ -124,7 +124,7 @@ def fuse_module(
     chosen = fusion_rules() if rules is None else tuple(rules)
     with no_collection():
         view = KernelView(module, function, known)
-        plan, left = _planned(module, view, chosen)
+        plan, left = _planned(view, chosen)
     edited = module
     if left is None and write:
         edited, left = _written(module, entry, view, plan)
@@ -136,7 +136,7 @@ def fuse_module(
     return FusionResult(result, entry, plan, view, chosen, seconds, left, spent)
 
 
-def _planned(module: Module, view: KernelView, rules: Sequence[Rule]) -> tuple[Plan, str | None]:
+def _planned(view: KernelView, rules: Sequence[Rule]) -> tuple[Plan, str | None]:
     """The plan, and why there is nothing to write."""
     unknown = next((s for s in view.body.statements if not s.known), None)
     if unknown is not None:
@@ -152,7 +152,7 @@ def _planned(module: Module, view: KernelView, rules: Sequence[Rule]) -> tuple[P
         reasons = dict.fromkeys(refusal.reason for refusal in plan.words.refusals)
         first = f": {next(iter(reasons))}" if reasons else ""
         return plan, f"none of its {products} products can be fused{first}" if products else "it has no products"
-    return plan, unwritable(view, module)
+    return plan, unwritable(view)
 
 
 def _written(module: Module, entry: str, view: KernelView, plan: Plan) -> tuple[Module, str | None]:
@@ -162,6 +162,8 @@ def _written(module: Module, entry: str, view: KernelView, plan: Plan) -> tuple[
         function = edited.function(entry)
         assert function is not None
         linearise(function, edited)
+    except UnwritableError as error:
+        return module, str(error)
     except UserError as error:
         return module, f"the rewritten kernel cannot be read: {' '.join(str(error).split())}"
     return edited, None

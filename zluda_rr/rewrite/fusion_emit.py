@@ -252,8 +252,13 @@ class Writer:
         for number, new in self._texts.items():
             body = self._view.statement(number).text if new.text is None else new.text
             texts[number] = "\n\t".join((*new.before, *([body] if body else []), *new.after))
-        declared = {function.name for function in module.functions}
-        externs = [_extern(name, count) for name, count in sorted(self._called.items()) if name not in declared]
+        externs = []
+        for name, count in sorted(self._called.items()):
+            there = module.function(name)
+            if there is None:
+                externs.append(_extern(name, count))
+            elif not _is_helper(there, count):
+                raise UnwritableError(f"the module has a function {name} of its own")
         counts = (("b32", "w", self._registers), ("b16", "h", self._halves), ("b64", "a", self._addresses))
         registers = [f"\t.reg .{kind} %zrr_{name}<{count}>;" for kind, name, count in counts if count]
         head = "\n".join((*registers, *prelude(tuple(sorted(self._steps)))))
@@ -265,27 +270,16 @@ def _extern(name: str, count: int) -> str:
     return f".extern .func  (.param .b32 {name}_result) {name}\n(\n{parameters}\n)\n;\n"
 
 
-def unwritable(view: KernelView, module: Module) -> str | None:
+def unwritable(view: KernelView) -> str | None:
     """Why nothing can be written into a kernel: names that the inserted text uses. None where it can."""
     names = (*view.body.registers, *view.body.variables, *view.body.labels)
     taken = next((name for name in names if _OWN.match(name)), None)
     if taken is not None:
         return f"it uses the name {taken.partition('@')[0]} itself"
-    for function in module.functions:
-        if function.name.startswith("zrr_fc_") and not _is_helper(function):
-            return f"the module has a function {function.name} of its own"
     return None
 
 
-def _is_helper(function: Function) -> bool:
+def _is_helper(function: Function, count: int) -> bool:
     """Is a function the declaration that `_extern` writes."""
     words = all(p.type == "b32" and p.count == 1 for p in (*function.params, *function.returns))
-    counts = (len(function.returns), len(function.params))
-    return function.body is None and words and counts == (1, _arity(function.name))
-
-
-def _arity(name: str) -> int:
-    for start, count in (("product_zero", 8), ("product", 12), ("lift", 2), ("lower", 2), ("half", 1), ("pack", 2)):
-        if name.startswith(f"zrr_fc_{start}"):
-            return count
-    return -1
+    return function.body is None and words and (len(function.returns), len(function.params)) == (1, count)
