@@ -121,7 +121,11 @@ def fusion_text(results: Iterable[FusionResult]) -> str:
 
 def fusion_json(results: Iterable[FusionResult]) -> dict[str, object]:
     """The same for programs, by kernel."""
-    return {result.entry: report(result).json() for result in results}
+    found: dict[str, object] = {}
+    for result in results:
+        seconds = {"seconds": round(result.seconds, 4), "validation_seconds": round(result.validation_seconds, 4)}
+        found[result.entry] = {**report(result).json(), **seconds}
+    return found
 
 
 def _wrapped(line: str, indent: int = 15) -> list[str]:

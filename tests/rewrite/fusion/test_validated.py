@@ -125,6 +125,8 @@ def test_rewrite_tells_every_outcome_as_json(sample: Path) -> None:
     assert (first["fused"], first["left"], first["products"]) == (True, None, 2)
     assert (second["fused"], second["left"]) == (False, "not shown equal: the word at out+4")
     assert (second["products"], second["chains"]) == (0, [])
+    assert first["seconds"] > 0
+    assert first["validation_seconds"] >= 0
 
 
 def test_a_module_that_is_left_keeps_its_text(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
