@@ -7,8 +7,10 @@ import re
 from zluda_rr.ptx import Body, ControlFlow, DefUse, Module, Statement, linearise
 
 _PURE = frozenset(
-    "mov cvt cvta add sub mul mad fma min max neg abs and or xor not shl shr prmt lop3 selp setp ld rcp rsqrt ex2 "
-    "movmatrix mma shfl".split()
+    """
+    mov cvt cvta add sub mul mad fma min max neg abs and or xor not shl shr prmt lop3 selp setp ld rcp rsqrt ex2
+    movmatrix mma shfl
+    """.split()  # noqa: SIM905 - easier to read than a list
 )
 _PRODUCT = re.compile(r"zrr_fc_product(\d)\b")
 

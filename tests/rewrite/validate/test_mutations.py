@@ -1,7 +1,8 @@
 """Mutants of correctly fused kernels are rejected, or shown to be equal by other means.
 
-An accepted mutant must have one of these reasons: its result is not used, or the words it exchanges do not matter (both by
-a slice of the kernel, `slices`), or it gives the same bytes in the emulator on random data (a register with the same value).
+An accepted mutant must have one of these reasons: its result is not used, or the words it exchanges do not matter (both
+by a slice of the kernel, `slices`), or it gives the same bytes in the emulator on random data (a register with the same
+value).
 """
 
 from __future__ import annotations
