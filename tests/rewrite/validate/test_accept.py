@@ -35,7 +35,7 @@ def test_samples(name: str, effects: int) -> None:
 
 
 def test_enc0_for_less_than_the_fusion_costs() -> None:
-    """83 stores, barriers and other effects in 111 blocks. The time is the better of two, as the machine may be busy."""
+    """83 stores, barriers and other effects in 111 blocks. The better time of two: the machine may be busy."""
     module = read(CORPUS / "enc0.ptx.xz")
     runs = [fused_and_timed(module) for _ in range(2)]
     verdict = runs[0][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +12,7 @@ from tests.kernels.harness import compile_probe, run_probe
 from tests.rewrite.fusion.cases import PRODUCE, consume, convert, module
 from zluda_rr.numerics import layout
 from zluda_rr.numerics.e4m3 import decode_to_float, encode_half_pairs
-from zluda_rr.ptx import ControlFlow, Statement, linearise
+from zluda_rr.ptx import ControlFlow, Module, Statement, linearise
 from zluda_rr.rewrite import fuse_module
 from zluda_rr.rewrite.validate import layouts, validate_fusion, warp
 from zluda_rr.rewrite.validate.machine import Machine
@@ -57,16 +58,14 @@ class Meaning:
             packed = np.array([self.number(operands[0], words)], np.uint32)
             return int(encode_half_pairs(packed, relu="relu" in name)[0])
         assert name.startswith("k32 product"), name
-        lines = [
-            np.array([self.number(i, words) for i in self.terms.operands(line)[1]], np.uint32) for line in operands[:2]
-        ]
-        a, b = (decode_to_float(line.view(np.uint8)).astype(np.float64) for line in lines)
+        lines = [[self.number(i, words) for i in self.terms.operands(line)[1]] for line in operands[:2]]
+        a, b = (decode_to_float(np.array(line, np.uint32).view(np.uint8)).astype(np.float64) for line in lines)
         seed = np.array([self.number(operands[2], words)], np.uint16).view(np.float16)[0]
         return int(np.array([a @ b + float(seed)]).astype(np.float16).view(np.uint16)[0])
 
 
 def small_words(seed: int) -> np.ndarray:
-    """Words [12, 32]: e4m3 codes of small integers, different enough that a wrong lane shows; f16 integers from 8 on."""
+    """Words [12, 32]: e4m3 codes of small integers, so that a wrong lane shows; f16 integers from word 8 on."""
     generator = np.random.default_rng(seed)
     codes = generator.choice(np.array([0x00, 0x38, 0x40, 0x44, 0xB8, 0xC0, 0xC4], np.uint8), (8, 32, 4))
     seeds = generator.integers(-512, 512, (4, 32, 2)).astype(np.float16).view(np.uint32)
@@ -128,7 +127,16 @@ def test_orders_are_inverse() -> None:
             assert layouts.transposed(*layouts.transposed(lane, member)) == (lane, member)
 
 
-# ----------------------------------------------------------------------------------------------- a wrong meaning is seen
+# ---------------------------------------------------------------------------------------------- a wrong meaning is seen
+
+
+@functools.cache
+def fused_pair(name: str) -> tuple[Module, Module, str]:
+    """(original, fused, entry)."""
+    original = module(RELU) if name == "relu" else read(SAMPLES / f"{name}.ptx.xz")
+    entry = original.entries[0].name
+    return original, fuse_module(original, entry).module, entry
+
 
 RELU = PRODUCE + convert("u", "x", [".relu"] * 4) + consume()
 
@@ -173,14 +181,12 @@ def test_a_wrong_table_turns_the_acceptance_red(
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in ("zrr_fc_pack",)])
-def test_a_helper_with_anothers_meaning_turns_the_acceptance_red(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_helper_taken_for_another_turns_the_acceptance_red(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each helper in turn is taken for another one with as many words."""
     plain, other = Meaning().warp.helpers, {}
     count = plain[name][0]
     other[name] = next((n for n in NAMES if n != name and plain[n][0] == count), "")
-    original = module(RELU) if "relu" in name else read(SAMPLES / "attention48.ptx.xz")
-    entry = original.entries[0].name
-    fused = fuse_module(original, entry).module
+    original, fused, entry = fused_pair("relu" if "relu" in name else "attention48")
     helpers = warp.Warp._helpers
 
     def misdeclared(self: warp.Warp) -> dict[str, object]:

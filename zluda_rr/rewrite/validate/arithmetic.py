@@ -18,11 +18,11 @@ from .rows import Row
 from .terms import Table, Terms
 
 PURE = frozenset(
-    (
-        "add sub mul mad fma mul24 mad24 sad div rem abs neg min max popc clz bfind fns brev bfe bfi szext bmsk dp4a dp2a "
-        "addc subc madc testp copysign rcp sqrt rsqrt sin cos lg2 ex2 tanh set setp selp slct and or xor not cnot lop3 shf "
-        "shl shr mov prmt isspacep cvta cvt"
-    ).split()
+    """
+    add sub mul mad fma mul24 mad24 sad div rem abs neg min max popc clz bfind fns brev bfe bfi szext bmsk dp4a dp2a
+    addc subc madc testp copysign rcp sqrt rsqrt sin cos lg2 ex2 tanh set setp selp slct and or xor not cnot lop3 shf
+    shl shr mov prmt isspacep cvta cvt
+    """.split()  # noqa: SIM905 - easier to read than a list
 )
 """Opcodes without side effects and without a look at other lanes or memory."""
 

@@ -1,9 +1,9 @@
 """Where the words of matrix fragments lie, as tables of lanes.
 
-NVIDIA's layouts are those of the PTX ISA manual (9.7.14.5, "Matrix Fragments for mma.m16n8k32", and movmatrix). AMD's are
-those of V_WMMA_F32_16X16X16_FP8_FP8 for wave32 on gfx12 (docs/reference/engine.md 4): lane l holds row or column l % 16
-of an operand, its k index is 8 * (l / 16) + byte; result VGPR i of lane l is row i + 8 * (l / 16), column l % 16.
-Nothing here is taken from the fusion or from its rules.
+NVIDIA's layouts are those of the PTX ISA manual (9.7.14.5, "Matrix Fragments for mma.m16n8k32", and movmatrix).
+AMD's are those of V_WMMA_F32_16X16X16_FP8_FP8 for wave32 on gfx12 (docs/reference/engine.md 4): lane l holds row or
+column l % 16 of an operand, its k index is 8 * (l / 16) + byte; result VGPR i of lane l is row i + 8 * (l / 16),
+column l % 16. Nothing here is taken from the fusion or from its rules.
 """
 
 from __future__ import annotations

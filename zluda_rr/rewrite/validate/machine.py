@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from zluda_rr.ptx import Body, ControlFlow, Group, Immediate, Negated, Operand, Statement, Vector
 
-from .joins import phi_places
+from .joins import FLAG, phi_places
 from .operands import Layout, layout_of
 from .rows import Row, Rows
 from .terms import LANES, Terms
@@ -188,15 +188,19 @@ class Machine:
             return row
         row = self._words.get((word, kind))
         if row is None:
-            if word[0] == "%" and word not in self.body.registers and not word.startswith((*_PER_LANE, *_UNIFORM)):
-                if word != "%laneid":
-                    assert statement is not None
-                    return self.effect(statement, ("read", word), (), 1)[0]
+            if self._changes(word):
+                assert statement is not None
+                return self.effect(statement, ("read", word), (), 1)[0]
             row = self._words[word, kind] = self._other(word, kind, statement)
         return row
 
+    def _changes(self, word: str) -> bool:
+        """Is the word a special register that may have another value at each read: %clock, %smid and what is new."""
+        special = word[0] == "%" and word not in self.body.registers and word not in ("%laneid", FLAG)
+        return special and not word.startswith((*_PER_LANE, *_UNIFORM))
+
     def _other(self, word: str, kind: str, statement: Statement | None) -> Row:
-        if word in self.body.registers or word == "%cc":
+        if word in self.body.registers or word == FLAG:
             return self.terms.atom("undefined", word, uniform=False)
         if word == "%laneid":
             return self.rows.lanes

@@ -1,10 +1,10 @@
 """Hash-consed terms: equal numbers mean equal values.
 
 A *term* is a number; `Terms.nodes[term]` says what it stands for. A term is a function of the lane, unless it is
-*uniform*, one value for all. An *item* is a term in one lane, `32 * term + lane` (lane 0 where the term is uniform), and
-names one value: items are equal only if the values are. Terms are normalised when they are made, with facts of the PTX
-ISA only: a word is the concatenation of its halves, an instruction on `f16x2` is that on both halves, sums are a base
-plus a constant.
+*uniform*, one value for all. An *item* is a term in one lane, `32 * term + lane` (lane 0 where the term is uniform),
+and names one value: items are equal only if the values are. Terms are normalised when they are made, with facts of the
+PTX ISA only: a word is the concatenation of its halves, an instruction on `f16x2` is that on both halves, sums are a
+base plus a constant.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Terms:
 
             def make(key: Key) -> int:
                 nodes.append((name, key))
-                uniform.append(uniform[key] if isinstance(key, int) else all([uniform[k] for k in key]))
+                uniform.append(uniform[key] if isinstance(key, int) else False not in [uniform[k] for k in key])
                 return len(nodes) - 1
 
             found = self._tables[name] = Table(make)

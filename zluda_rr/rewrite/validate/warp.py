@@ -1,14 +1,15 @@
 """Instructions and helpers that move values between lanes.
 
-They take terms from lane to lane by the tables of `layouts`; a product's element is the term of its row, its column and
-its C element. Row and column may change places: the products of a dot product are exact, their order is that of k, and
-WMMA's transposition is bit exact (docs/reference/facts.md), so the element is the same. An exchange is only understood in
-a block that all lanes execute together; anywhere else the instruction is an effect, and a helper is refused.
+They take terms from lane to lane by the tables of `layouts`; a product's element is the term of its row, its column
+and its C element. Row and column may change places: each pair of factors commutes, their order is that of k, and WMMA's
+transposition is bit exact (docs/reference/facts.md), so the element is the same. An exchange is only understood in a
+block that all lanes execute together; anywhere else the instruction is an effect, and a helper is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from operator import itemgetter
 
 from zluda_rr.ptx import Statement
@@ -122,21 +123,22 @@ class Warp:
 
     def _helpers(self) -> dict[str, tuple[int, Helper]]:
         """Functions of kernels/fragment_consumer.hip: (number of words, meaning)."""
-        zero = self._terms.constant(0)
         found: dict[str, tuple[int, Helper]] = {}
         for pair in range(4):
-            found[f"zrr_fc_product{pair}"] = 12, _exchange(lambda rows, q=pair: self.wmma(rows)[q])  # type: ignore[misc]
-            found[f"zrr_fc_product_zero{pair}"] = (
-                8,
-                _exchange(lambda rows, q=pair: self.wmma([*rows, zero, zero, zero, zero])[q]),  # type: ignore[misc]
-            )
+            found[f"zrr_fc_product{pair}"] = 12, _exchange(partial(self._pair_of, pair))
+            found[f"zrr_fc_product_zero{pair}"] = 8, _exchange(partial(self._pair_of, pair))
         for member in (0, 1):
-            found[f"zrr_fc_lift{member}"] = 2, _exchange(lambda rows, x=member: self._moved(self._into[x], rows))  # type: ignore[misc]
-            found[f"zrr_fc_lower{member}"] = 2, _exchange(lambda rows, x=member: self._moved(self._out[x], rows))  # type: ignore[misc]
-        found["zrr_fc_half"] = 1, _exchange(lambda rows: self._moved(self._other_half, rows))
+            found[f"zrr_fc_lift{member}"] = 2, _exchange(partial(self._moved, self._into[member]))
+            found[f"zrr_fc_lower{member}"] = 2, _exchange(partial(self._moved, self._out[member]))
+        found["zrr_fc_half"] = 1, _exchange(partial(self._moved, self._other_half))
         found["zrr_fc_pack"] = 2, self._pack("rn", "satfinite", "e4m3x2", "f16x2")
         found["zrr_fc_pack_relu"] = 2, self._pack("rn", "satfinite", "relu", "e4m3x2", "f16x2")
         return found
+
+    def _pair_of(self, pair: int, rows: Sequence[Row]) -> Row:
+        """A pair of result VGPRs; C is 0 where it is not given."""
+        zeros = (self._terms.constant(0),) * (12 - len(rows))
+        return self.wmma((*rows, *zeros))[pair]
 
     def _moved(self, pick: _Pick, rows: Sequence[Row]) -> Row:
         return self._on.of(pick(self._flat(rows)))
