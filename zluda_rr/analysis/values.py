@@ -138,7 +138,7 @@ class Values:
             return self.address(statement, operand)
         if isinstance(operand, Register):
             return self.register(statement, operand.name)
-        return lanes.atom(Atom("value", "?", statement), 64)
+        return lanes.atom(Atom("value", f"?{operand}", statement), 64)  # two such operands are not one unknown
 
     def register(self, statement: int, name: str) -> Form:
         """Value of a register as `statement` reads it."""

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from zluda_rr.errors import UserError
+from zluda_rr.ptx import parse
 from zluda_rr.resources import resource_dir
 
 from .cache import Cache
@@ -47,7 +48,6 @@ _BOOKKEEPING = re.compile(
 _ATTRIBUTE = re.compile(
     r' "(?:amdgpu-[\w-]+|target-features|stack-protector-buffer-size|uniform-work-group-size)"(?:="[^"]*")?'
 )
-_EXTERN = re.compile(r"\.extern\s+\.func\s*\([^)]*\)\s*(zrr_\w+)\s*\([^)]*\)\s*;")
 _LINE = re.compile(r"^// zluda-rr bitcode ([0-9a-f]{32})$", re.M)
 
 
@@ -91,7 +91,8 @@ def committed_bitcode(stem: str) -> bytes:
 def needed_bodies(text: str) -> tuple[str, ...]:
     """Stems of the files that define the `zrr_` functions a module declares. UserError names one without bitcode."""
     homes = {symbol: stem for stem, record in load_manifest().items() for symbol in record.symbols}
-    names = dict.fromkeys(_EXTERN.findall(text))
+    functions = parse(text, filename="<module>").functions if "zrr_" in text else ()
+    names = dict.fromkeys(f.name for f in functions if f.body is None and f.name.startswith("zrr_"))
     if missing := [name for name in names if name not in homes]:
         raise UserError(f"{missing[0]}: no bitcode; there is: {', '.join(sorted(homes))}")
     return tuple(dict.fromkeys(homes[name] for name in names))

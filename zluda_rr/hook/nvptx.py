@@ -17,6 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from zluda_rr.errors import UserError
+from zluda_rr.ptx import (
+    Instruction,
+    change_instructions,
+    define_functions,
+    linearise,
+    parse,
+    print_module,
+    with_modifier,
+)
 from zluda_rr.resources import resource_dir
 
 SOURCES = ("swin_phase.hip", "swin_enc0.hip")
@@ -25,24 +34,26 @@ _FLAGS = (
     "-Xclang", "+ptx84", "-ffp-contract=off", "-O3", "-mllvm", "-unroll-threshold=100000", "-x", "c++", "-std=c++20",
     "-Wall", "-Werror", "-Wno-ignored-attributes",
 )  # fmt: skip
-_EXTERN = re.compile(r"\.extern\s+\.func\s*\([^)]*\)\s*(zrr_\w+)\s*\([^)]*\)\s*;[ \t]*\r?\n")
 # Statements without an instruction, for the gfx12 scheduler and register allocator, and a lane number made on the spot.
 _GFX12_HINT = re.compile(r'\basm(?: volatile)?\("" : [^;]*\);')
 _GFX12_LANE = re.compile(r'\basm volatile\("v_mbcnt_lo_u32_b32 %0, -1, 0" : "=v"\((\w+)\)\);')
-# No rounding named: ptxas may fuse the instruction with another (shared fact: contraction changes activations).
-_UNROUNDED = re.compile(r"(?<![\w.%$])(add|sub|mul)((?:\.ftz|\.sat)*\.f(?:16x2|16|32|64))(?=\s)")
+_ROUNDED = ("add", "sub", "mul")
+_FLOATS = ("f16x2", "f16", "f32", "f64")
 
 
 def without_contraction(text: str) -> str:
     """The module with an explicit `.rn` on every f16, f32 and f64 add, sub and mul, which forbids fusing them.
 
-    The rounding is the one they have without it. Comments stay as they are; a second run changes nothing.
+    The rounding is the one they have without it. A second run changes nothing. PtxError where the text is no PTX.
     """
-    lines = []
-    for line in text.split("\n"):
-        code, mark, comment = line.partition("//")
-        lines.append(_UNROUNDED.sub(r"\1.rn\2", code) + mark + comment)
-    return "\n".join(lines)
+    return print_module(change_instructions(parse(text, filename="<module>"), _rounded))
+
+
+def _rounded(instruction: Instruction) -> str | None:
+    """No rounding named: ptxas may fuse it with another (shared fact: contraction changes activations)."""
+    *options, kind = instruction.modifiers or ("",)
+    plain = instruction.opcode in _ROUNDED and kind in _FLOATS and all(option in ("ftz", "sat") for option in options)
+    return with_modifier(instruction, "rn") if plain else None
 
 
 def body_folder() -> Path:
@@ -70,15 +81,21 @@ def has_body(symbol: str) -> bool:
 
 def insert_bodies(text: str) -> str:
     """The module with every declared `zrr_` body defined in place. UserError names one that has no PTX."""
+    if "zrr_" not in text:
+        return text
     bodies = _bodies()
-
-    def define(match: re.Match[str]) -> str:
-        name = match[1]
+    module = parse(text, filename="<module>")
+    declared = [f.name for f in module.functions if f.body is None and f.kind == "func" and f.name.startswith("zrr_")]
+    for name in declared:
         if name not in bodies:
             raise UserError(f"{name}: no body for --target nvptx; there are: {', '.join(bodies) or 'none'}")
-        return bodies[name].rstrip("\n") + "\n"
-
-    return _EXTERN.sub(define, text)
+    if not declared:
+        return text
+    edited = define_functions(module, {name: bodies[name].rstrip("\n") for name in declared})
+    for function in edited.functions:
+        if function.body is not None:
+            linearise(function, edited)
+    return print_module(edited)
 
 
 def finishing(nvidia: bool, no_contraction: bool) -> Callable[[str], str]:
@@ -134,4 +151,3 @@ def main() -> None:
         source = resource_dir("kernels") / name
         packed = lzma.compress(compile_body(source).encode(), preset=9 | lzma.PRESET_EXTREME)
         (body_folder() / f"{source.stem}.ptx.xz").write_bytes(packed)
-

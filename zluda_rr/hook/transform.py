@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zluda_rr.contract import LayerContract, load_contracts
@@ -105,7 +105,10 @@ def transform_text(text: str, settings: Settings) -> Entry:
     for name in [function.name for function in module.entries if wanted(function.name)]:
         outcome = LayerOutcome(name.removeprefix(_FAMILY).removesuffix("_kernel"), (), "no rule for it")
         if name in contracts:
-            module, outcome = apply_layer(module, contracts[name], nvidia)
+            try:
+                module, outcome = apply_layer(module, contracts[name], nvidia)
+            except UserError as error:  # this kernel stays, the others have their chance
+                outcome = replace(outcome, reason=" ".join(str(error).split()))
         if not outcome.cuts and _fuses(settings):
             module, outcome = apply_fusion(module, name, outcome)
         outcomes.append(outcome)
@@ -118,11 +121,11 @@ def transform_text(text: str, settings: Settings) -> Entry:
 
 
 def apply_fusion(module: Module, entry: str, refused: LayerOutcome) -> tuple[Module, LayerOutcome]:
-    """Fragment-consumer fusion of a kernel that no cut replaces."""
+    """Fragment-consumer fusion of a kernel that no cut replaces; why it was left goes behind why no cut was applied."""
     result = fuse_module(module, entry)
-    if result.module is module:
-        return module, refused
-    return result.module, LayerOutcome(refused.layer, ("fusion",), "")
+    if result.fused:
+        return result.module, LayerOutcome(refused.layer, ("fusion",), "")
+    return module, replace(refused, reason=f"{refused.reason}; fusion left it as it was: {result.left}")
 
 
 def apply_layer(module: Module, contract: LayerContract, nvidia: bool) -> tuple[Module, LayerOutcome]:

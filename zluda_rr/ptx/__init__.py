@@ -3,7 +3,14 @@
 from . import isa
 from .collection import no_collection
 from .defuse import DefUse
-from .edit import add_module_item, edit_function
+from .edit import (
+    add_module_item,
+    add_parameter,
+    change_instructions,
+    define_functions,
+    edit_function,
+    replace_statements,
+)
 from .flow import BasicBlock, ControlFlow
 from .liveness import Liveness
 from .nodes import (
@@ -37,6 +44,7 @@ from .parser import parse
 from .printer import print_module
 from .problem import PtxError
 from .statements import Body, Statement, linearise
+from .wording import on_one_line, rename_reads, with_modifier
 
 __all__ = [
     "Address",
@@ -70,13 +78,20 @@ __all__ = [
     "VarDecl",
     "Vector",
     "add_module_item",
+    "add_parameter",
+    "change_instructions",
+    "define_functions",
     "edit_function",
     "form_text",
     "isa",
     "linearise",
     "no_collection",
+    "on_one_line",
     "operands_text",
     "parse",
     "print_module",
+    "rename_reads",
+    "replace_statements",
     "type_bytes",
+    "with_modifier",
 ]

@@ -4,12 +4,13 @@ formed."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from .nodes import Block, Function, Instruction, Label, Module
 from .parser import parse
 from .printer import block_pieces, print_module
+from .scan import blank_comments
 
 
 def edit_function(
@@ -60,6 +61,113 @@ def add_module_item(module: Module, text: str, *, before: str | None = None) -> 
     raise KeyError(f"no function {before}" if before else "no function in the module")
 
 
+def replace_statements(
+    module: Module, function_name: str, texts: Mapping[int, str], *, at_start: str = "", in_front: str = ""
+) -> Module:
+    """A new module in which statements of one function have other texts, in the same places and scopes.
+
+    Numbers are those of `linearise`. `at_start` goes right after the body's `{`, `in_front` (declarations) on lines of
+    their own in front of the module's first function. Raises KeyError and PtxError as `edit_function` does.
+    """
+    source = print_module(module)
+    layout = _layout(module, function_name)
+    pieces: list[tuple[int, int, str]] = []
+    for number, text in texts.items():
+        if number not in layout.statements:
+            raise KeyError(f"{function_name} has no statement s{number}")
+        pieces.append((*layout.statements[number], text))
+    if at_start:
+        pieces.append((layout.open + 1, layout.open + 1, f"\n{at_start}\n"))
+    if in_front:
+        at = _line_start(source, _first_function(module))
+        lead = "" if at == 0 or source[at - 1] == "\n" else "\n"
+        pieces.append((at, at, lead + in_front))
+    out, at = [], 0
+    for begin, end, text in sorted(pieces):
+        out += [source[at:begin], text]
+        at = end
+    return parse("".join((*out, source[at:])), filename=module.filename)
+
+
+def _first_function(module: Module) -> int:
+    """Offset of the first function's own text."""
+    offset = 0
+    for item in module.items:
+        offset += len(item.trivia)
+        if isinstance(item, Function):
+            return offset
+        offset += len(item.text)
+    raise KeyError("no function in the module")
+
+
+def change_instructions(module: Module, change: Callable[[Instruction], str | None]) -> Module:
+    """A new module in which `change` gives instructions other texts (None: as it is); the same object for none."""
+    source = print_module(module)
+    out: list[str] = []
+    at = 0
+    for begin, instruction in _instructions(module):
+        text = change(instruction)
+        if text is not None:
+            out += [source[at:begin], text]
+            at = begin + len(instruction.text)
+    return parse("".join((*out, source[at:])), filename=module.filename) if out else module
+
+
+def _instructions(module: Module) -> Iterator[tuple[int, Instruction]]:
+    """Every instruction with the offset of its text."""
+    offset = 0
+    for item in module.items:
+        offset += len(item.trivia) + len(item.text)
+        if isinstance(item, Function) and item.body is not None:
+            layout = _Layout(open=offset + len(item.body.trivia))
+            layout.place(item.body, offset)
+            yield from layout.instructions
+            offset += sum(map(len, block_pieces(item.body)))
+
+
+def define_functions(module: Module, bodies: Mapping[str, str]) -> Module:
+    """A new module with texts in place of the first declarations of functions; later ones of the same go."""
+    out: list[str] = []
+    seen: set[str] = set()
+    for item in module.items:
+        if isinstance(item, Function) and item.body is None and item.name in bodies:
+            out.append(item.trivia + ("" if item.name in seen else bodies[item.name]))
+            seen.add(item.name)
+            continue
+        out += [item.trivia, item.text]
+        if isinstance(item, Function) and item.body is not None:
+            out += block_pieces(item.body)
+    return parse("".join((*out, module.closing)), filename=module.filename)
+
+
+def add_parameter(module: Module, entry: str, text: str) -> Module:
+    """A new module in which an entry has one more parameter, its last. KeyError for an unknown entry."""
+    source = print_module(module)
+    layout = _layout(module, entry)
+    function = module.function(entry)
+    assert function is not None
+    at = layout.header + _list_end(function)
+    last = f",\n\t{text}" if function.params else f"\n\t{text}"
+    if "(" not in blank_comments(function.text):
+        last = f" ({last})"
+    return parse(source[:at] + last + source[at:], filename=module.filename)
+
+
+def _list_end(entry: Function) -> int:
+    """Offset in an entry's header behind its last parameter; behind its name where there is no list."""
+    header = blank_comments(entry.text)
+    at = header.find("(")
+    if at < 0:
+        start = header.index(".entry") + len(".entry")
+        return header.index(entry.name, start) + len(entry.name)
+    depth = 0
+    for position in range(at, len(header)):
+        depth += {"(": 1, ")": -1}.get(header[position], 0)
+        if depth == 0:
+            return len(header[:position].rstrip())
+    raise AssertionError("a parsed header closes its parameter list")
+
+
 # --------------------------------------------------------------------------------------------------------------- layout
 
 
@@ -78,8 +186,11 @@ class _Layout:
     """Where a function's statements and scoped blocks are in the module's text; scopes are in order of their `{`."""
 
     open: int = 0
+    header: int = 0
+    """Where the function's own text begins."""
     statements: dict[int, tuple[int, int]] = field(default_factory=dict)
     scopes: list[_Scope] = field(default_factory=list)
+    instructions: list[tuple[int, Instruction]] = field(default_factory=list)
 
     def place(self, block: Block, offset: int) -> int:
         """Enter a block whose trivia begins at `offset`; returns the offset after its `}`."""
@@ -95,6 +206,8 @@ class _Layout:
             offset = start + len(item.text)
             if isinstance(item, Instruction | Label):
                 self.statements[len(self.statements) + 1] = (start, offset)
+            if isinstance(item, Instruction):
+                self.instructions.append((start, item))
         scope.close = offset + len(block.closing)
         scope.last = len(self.statements)
         return scope.close + 1
@@ -121,11 +234,12 @@ class _Layout:
 def _layout(module: Module, function_name: str) -> _Layout:
     offset = 0
     for item in module.items:
-        offset += len(item.trivia) + len(item.text)
+        header = offset + len(item.trivia)
+        offset = header + len(item.text)
         if not isinstance(item, Function) or item.body is None:
             continue
         if item.name == function_name:
-            layout = _Layout(open=offset + len(item.body.trivia))
+            layout = _Layout(open=offset + len(item.body.trivia), header=header)
             layout.place(item.body, offset)
             return layout
         offset += sum(map(len, block_pieces(item.body)))

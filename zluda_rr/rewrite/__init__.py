@@ -4,8 +4,18 @@ from .capture import CapturedPhase, CaptureLayout
 from .difference import Difference, compare_modules, difference_json, difference_text
 from .driver import RewriteResult, examine_cut, instrument_phases, match_entry, rewrite_module
 from .entry_report import EntryReport, ModuleReport, examine_module
-from .fusion import HELPERS, FusionResult, calls_helpers, fuse_module, fusion_rules, fusion_wanted
-from .fusion_report import FusionReport
+from .fusion import (
+    HELPERS,
+    FusionResult,
+    Validator,
+    Verdict,
+    calls_helpers,
+    fuse_entries,
+    fuse_module,
+    fusion_rules,
+    fusion_wanted,
+)
+from .fusion_report import FusionReport, fusion_json, fusion_text
 from .fusion_report import report as report_fusion
 from .inspect import inspect_json, inspect_text, module_json, module_text
 from .layer_cut import LayerPlan
@@ -34,6 +44,8 @@ __all__ = [
     "Output",
     "RewriteResult",
     "RowMatch",
+    "Validator",
+    "Verdict",
     "analyse",
     "calls_helpers",
     "compare_modules",
@@ -41,8 +53,11 @@ __all__ = [
     "difference_text",
     "examine_cut",
     "examine_module",
+    "fuse_entries",
     "fuse_module",
+    "fusion_json",
     "fusion_rules",
+    "fusion_text",
     "fusion_wanted",
     "inspect_json",
     "inspect_text",

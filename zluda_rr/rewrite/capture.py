@@ -7,12 +7,11 @@ block b writes word w of a phase at `capture + b*stride + offset(phase) + 4*(32*
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from zluda_rr.analysis import Phase
-from zluda_rr.ptx import Module, parse, print_module
+from zluda_rr.ptx import Module, add_parameter
 
 from .layer_cut import LayerPlan
 from .match import LayerMatch
@@ -113,12 +112,4 @@ _PROLOGUE = """\
 
 def add_capture_parameter(module: Module, function: str) -> Module:
     """The module with `.param .u64 zrr_capture` as the entry's last parameter."""
-    entry = module.function(function)
-    assert entry is not None
-    last = entry.params[-1].name
-    text = print_module(module)
-    header = re.compile(rf"(\.entry\s+{re.escape(function)}\s*\([^)]*?\b{re.escape(last)}\b[^,)]*?)(\s*\))")
-    edited, count = header.subn(rf"\1,\n\t.param .u64 {PARAMETER}\2", text, count=1)
-    if count != 1:
-        raise ValueError(f"no parameter list of {function}")
-    return parse(edited, filename=module.filename)
+    return add_parameter(module, function, f".param .u64 {PARAMETER}")

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from zluda_rr.contract import AnyCutRule, LayerContract, LayerCutRule
 from zluda_rr.errors import UserError
-from zluda_rr.ptx import Function, Module, no_collection
+from zluda_rr.ptx import Function, Module, PtxError, linearise, no_collection
 
 from . import obligations as prove
 from .capture import CaptureLayout, add_capture_parameter, capture_edits, capture_layout
@@ -89,7 +89,18 @@ def rewrite_module(
     refuse_shadowed_calls(edited, contract.entry)
     if capture:
         edited = add_capture_parameter(edited, contract.entry)
+    _read_again(edited, contract.entry)
     return RewriteResult(edited, contract, match, plans, reports, layout)
+
+
+def _read_again(edited: Module, entry: str) -> None:
+    """UserError where a rewritten entry, parsed by the edit, cannot be numbered."""
+    function = edited.function(entry)
+    assert function is not None
+    try:
+        linearise(function, edited)
+    except PtxError as error:
+        raise UserError(f"the rewritten module cannot be read: {' '.join(str(error).split())}") from error
 
 
 def _with_body(rule: AnyCutRule, body: str | None) -> AnyCutRule:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from zluda_rr.ptx import Module, Statement, parse, print_module
+from zluda_rr.errors import UserError
+from zluda_rr.ptx import Function, Module, Statement, rename_reads, replace_statements
 
 from .fusion_plan import Plan, lower_place
 from .fusion_reload import Reload, prelude, reload_of
@@ -14,8 +15,15 @@ from .fusion_view import KernelView
 from .fusion_words import Step
 from .patterns import CAPTURE_USE, Match, Value
 
-_WORD = re.compile(r"[%$\w.]+")
-_CALL = re.compile(r"(\S+) = (zrr_\w+)\((.*)\);\Z")
+_CALL = re.compile(r"(\S+) = (zrr_\w+)\((.*)\);\Z")  # a line of a rule's template
+# Names that the inserted text declares. Those of the prelude may be hidden in a scope, as a cut's call declares some.
+_OWN = re.compile(
+    r"%zrr_(?:[whas]|om?)\d+(?:@|\Z)|%zrr_both|%zrr_(?:own|lane|from|bit)\Z|zrr_(?:p\d+|r)(?:@|\Z)|zrr_fc_"
+)
+
+
+class UnwritableError(UserError):
+    """The plan is right and has no text: the message says which register cannot be named where."""
 
 
 @dataclass(slots=True)
@@ -65,8 +73,9 @@ class Writer:
     def _lower(self) -> None:
         """Words that other code reads, brought into NVIDIA's order once, behind their definition."""
         for value, other in self._plan.lowered:
-            place = self._at(lower_place(self._plan, value, other))
-            sources, lead = self._wide(value.register, other.register)
+            number = lower_place(self._plan, value, other)
+            place = self._at(number)
+            sources, lead = self._wide(number, value.register, other.register)
             place.after += lead
             for side, member in enumerate((value, other)):
                 place.after += self._into(member, f"zrr_fc_lower{side}", sources)
@@ -79,15 +88,16 @@ class Writer:
         self._nvidia[member] = name
         return lines + more
 
-    def _wide(self, *registers: str) -> tuple[list[str], list[str]]:
-        """32-bit registers with the values, and the statements that make them."""
+    def _wide(self, number: int, *registers: str) -> tuple[list[str], list[str]]:
+        """32-bit registers with the values at a statement, and the lines that make them."""
         names, lines = [], []
         for register in registers:
+            name = self._written(number, register)
             if self._view.width(register) == 32:
-                names.append(register)
+                names.append(name)
             else:
                 names.append(self._register())
-                lines.append(f"mov.b32 {names[-1]}, {{{register}, {register}}};")
+                lines.append(f"mov.b32 {names[-1]}, {{{name}, {name}}};")
         return names, lines
 
     def _narrow(self, like: str, register: str) -> tuple[str, list[str]]:
@@ -106,9 +116,12 @@ class Writer:
         again = reload_of(self._view, pair)
         if again is not None:
             return self._reload(pair, again)
-        registers = [self._nvidia.get(value, value.register) for value in pair]
-        known = all(register in self._view.body.registers for register in registers)
-        sources, lines = self._wide(*registers) if known else (registers, [])
+        sources: list[str] = []
+        lines: list[str] = []
+        for value in pair:
+            found, lead = self._source(value, at)
+            sources += found
+            lines += lead
         targets = []
         for side, value in enumerate(pair):
             target = self._register()
@@ -120,6 +133,16 @@ class Writer:
         self._lifted.setdefault(pair, []).append((at, (targets[0], targets[1])))
         self.exchanges += 2
         return targets[0], targets[1]
+
+    def _source(self, value: Value, at: int) -> tuple[list[str], list[str]]:
+        """A 32-bit register with a value in NVIDIA's order at a statement, and the lines that make it."""
+        name = self._nvidia.get(value)
+        if name is None:
+            return self._wide(at, value.register)
+        if self._view.width(value.register) == 32:
+            return [name], []
+        wide = self._register()
+        return [wide], [f"mov.b32 {wide}, {{{name}, {name}}};"]
 
     def _reload(self, pair: tuple[Value, Value], again: Reload) -> tuple[str, str]:
         targets = self._register(), self._register()
@@ -159,26 +182,33 @@ class Writer:
         for number in own:
             self._at(number).text = ""
         place = step.at if len(step.matches) == 1 else own[0]
-        self._at(place).text = "\n\t".join(self._filled(match, replaced))
+        self._at(place).text = "\n\t".join(self._filled(match, replaced, place))
 
     def _pack(self, number: int, match: Match) -> None:
         for own in match.replaced:
             self._at(own).text = ""
-        self._at(number).text = "\n\t".join(self._filled(match, {}))
+        place = match.statements[match.rule.anchor]
+        self._at(place).text = "\n\t".join(self._filled(match, {}, place))
 
-    def _filled(self, match: Match, replaced: Mapping[str, str]) -> list[str]:
+    def _filled(self, match: Match, replaced: Mapping[str, str], place: int) -> list[str]:
         lines: list[str] = []
         for template in match.rule.template:
-            line = CAPTURE_USE.sub(lambda found: self._name(match, found[1], bool(found[2]), replaced), template)
+            line = CAPTURE_USE.sub(lambda found: self._name(match, found, replaced, place), template)
             call = _CALL.match(line)
             lines += [line] if call is None else self._call(call[1], call[2], [a.strip() for a in call[3].split(",")])
         return lines
 
-    def _name(self, match: Match, name: str, sibling: bool, replaced: Mapping[str, str]) -> str:
-        term = match.captures[name]
+    def _name(self, match: Match, found: re.Match[str], replaced: Mapping[str, str], place: int) -> str:
+        """Text of `$x` or `$x~` of a template that stands at a statement."""
+        term = match.captures[found[1]]
         if isinstance(term, Value):
-            return self._plan.words.siblings[term].register if sibling else replaced.get(name, term.register)
-        return str(getattr(term, "text", None) or getattr(term, "name", ""))
+            if found[2]:
+                return self._written(place, self._plan.words.siblings[term].register)
+            return replaced.get(found[1]) or self._written(place, term.register)
+        text = str(getattr(term, "text", None) or getattr(term, "name", ""))
+        if "@" in text or not text:
+            raise UnwritableError(f"s{place}: {term} has no text there")
+        return text
 
     def _call(self, target: str, function: str, arguments: list[str]) -> list[str]:
         self._called[function] = len(arguments)
@@ -205,41 +235,51 @@ class Writer:
     @staticmethod
     def _renamed(statement: Statement, replaced: Mapping[Value, str]) -> str:
         """The statement's text with other registers read. Results keep their names: a value is written once."""
-        names = {value.register.partition("@")[0]: name for value, name in replaced.items()}
-        return _WORD.sub(lambda found: names.get(found[0], found[0]), statement.text)
+        try:
+            return rename_reads(statement, {value.register: name for value, name in replaced.items()})
+        except ValueError as error:
+            raise UnwritableError(str(error)) from error
+
+    def _written(self, number: int, register: str) -> str:
+        """A register of the kernel as text at a statement names it."""
+        name = self._view.scopes.written(number, register)
+        if name is None:
+            raise UnwritableError(f"s{number} is in a scope where {register.partition('@')[0]} is another register")
+        return name
 
     def _splice(self, module: Module, entry: str) -> Module:
-        text = print_module(module)
-        starts = [0]
-        for line in text.split("\n"):
-            starts.append(starts[-1] + len(line) + 1)
-        pieces: list[tuple[int, int, str]] = []
+        texts: dict[int, str] = {}
         for number, new in self._texts.items():
-            statement = self._view.statement(number)
-            assert statement.instruction is not None
-            begin = starts[statement.instruction.span.line - 1] + statement.instruction.span.column - 1
-            old = statement.text
-            assert text.startswith(old, begin), f"s{number} is not where its span says"
-            body = old if new.text is None else new.text
-            parts = [*new.before, *([body] if body else []), *new.after]
-            pieces.append((begin, begin + len(old), "\n\t".join(parts)))
-        head = re.search(rf"\.entry\s+{re.escape(entry)}\b[^{{]*{{", text)
-        assert head is not None
-        declared = {function.name for function in module.functions}
-        externs = "".join(_extern(name, count) for name, count in sorted(self._called.items()) if name not in declared)
-        line_start = text.rfind("\n", 0, head.start()) + 1
-        pieces.append((line_start, line_start, externs))
-        registers = f"\n\t.reg .b32 %zrr_w<{self._registers}>;" if self._registers else ""
-        registers += f"\n\t.reg .b16 %zrr_h<{self._halves}>;" if self._halves else ""
-        registers += f"\n\t.reg .b64 %zrr_a<{self._addresses}>;" if self._addresses else ""
-        pieces.append((head.end(), head.end(), registers + prelude(tuple(sorted(self._steps)))))
-        out, at = [], 0
-        for begin, end, new_text in sorted(pieces):
-            out += [text[at:begin], new_text]
-            at = end
-        return parse("".join((*out, text[at:])), filename=module.filename)
+            body = self._view.statement(number).text if new.text is None else new.text
+            texts[number] = "\n\t".join((*new.before, *([body] if body else []), *new.after))
+        externs = []
+        for name, count in sorted(self._called.items()):
+            there = module.function(name)
+            if there is None:
+                externs.append(_extern(name, count))
+            elif not _is_helper(there, count):
+                raise UnwritableError(f"the module has a function {name} of its own")
+        counts = (("b32", "w", self._registers), ("b16", "h", self._halves), ("b64", "a", self._addresses))
+        registers = [f"\t.reg .{kind} %zrr_{name}<{count}>;" for kind, name, count in counts if count]
+        head = "\n".join((*registers, *prelude(tuple(sorted(self._steps)))))
+        return replace_statements(module, entry, texts, at_start=head, in_front="".join(externs))
 
 
 def _extern(name: str, count: int) -> str:
     parameters = ",\n".join(f"\t.param .b32 {name}_param_{i}" for i in range(count))
     return f".extern .func  (.param .b32 {name}_result) {name}\n(\n{parameters}\n)\n;\n"
+
+
+def unwritable(view: KernelView) -> str | None:
+    """Why nothing can be written into a kernel: names that the inserted text uses. None where it can."""
+    names = (*view.body.registers, *view.body.variables, *view.body.labels)
+    taken = next((name for name in names if _OWN.match(name)), None)
+    if taken is not None:
+        return f"it uses the name {taken.partition('@')[0]} itself"
+    return None
+
+
+def _is_helper(function: Function, count: int) -> bool:
+    """Is a function the declaration that `_extern` writes."""
+    words = all(p.type == "b32" and p.count == 1 for p in (*function.params, *function.returns))
+    return function.body is None and words and (len(function.returns), len(function.params)) == (1, count)

@@ -53,11 +53,10 @@ def _useful(view: KernelView, words: Words) -> dict[int, Step]:
     wanted: set[Value] = set()
     kept: list[Step] = []
     for step in reversed(_in_order(words)):
-        results, inputs = _results(step), _inputs(step, words)
-        if len(step.matches) > 1 and wanted.isdisjoint(results):
+        if len(step.matches) > 1 and wanted.isdisjoint(_results(step)):
             continue
-        wanted.update(inputs)
-        wanted.update(words.siblings[value] for value in inputs)
+        wanted.update(step.words)
+        wanted.update(words.siblings[value] for value in step.words)
         kept.append(step)
     alive = set(map(id, kept))
     return {number: step for number, step in words.step_of.items() if id(step) in alive}
@@ -73,18 +72,12 @@ def _results(step: Step) -> list[Value]:
     return [term for term in terms if isinstance(term, Value) and term.statement in own]
 
 
-def _inputs(step: Step, words: Words) -> list[Value]:
-    """Words that the step reads as words (not those it lifts)."""
-    lifted = {value for pair in step.lifts for value in pair}
-    written = set(step.matches[0].rule.results)
-    found = [term for m in step.matches for name, term in m.captures.items() if name not in written]
-    return [t for t in found if isinstance(t, Value) and t in words.siblings and t not in lifted]
-
-
 def _lower(view: KernelView, plan: Plan) -> None:
-    """Find who reads words in NVIDIA's order: statements that are no steps, and lifts of words."""
+    """Find who reads words in NVIDIA's order: statements that are no steps, and lifts of words.
+
+    A step's own statements read words as words, and lifts in front of them.
+    """
     words = plan.words
-    inputs = {step: frozenset(_inputs(step, words)) for step in set(plan.steps.values())}
     lifted: dict[Value, list[int]] = {}
     for step in dict.fromkeys(plan.steps.values()):
         for pair in step.lifts:
@@ -94,9 +87,7 @@ def _lower(view: KernelView, plan: Plan) -> None:
         if value.statement not in plan.steps or words.side[value] == 1:
             continue
         other = words.siblings[value]
-        readers = {
-            n for v in (value, other) for n in view.readers(v) if n not in plan.steps or v not in inputs[plan.steps[n]]
-        }
+        readers = {n for v in (value, other) for n in view.readers(v) if n not in plan.steps}
         readers.update(n for v in (value, other) for n in lifted.get(v, ()))
         if readers:
             plan.lowered[value, other] = tuple(sorted(readers))
@@ -115,6 +106,10 @@ def _impossible(view: KernelView, plan: Plan) -> dict[int, str]:
             reason = "other code reads a value that is neither 16 nor 32 bits"
         elif not all(view.dominates(place, reader) or reader == place for reader in readers):
             reason = "other code reads it before its sibling is defined"
+        elif not _seen_everywhere(view, value, other):
+            reason = "other code reads it where another definition may be meant"
+        elif place in view.flag_alive:
+            reason = CARRY_FLAG
         if reason:
             wrong.update(dict.fromkeys(step.statements, reason))
     for step in dict.fromkeys(plan.steps.values()):
@@ -122,7 +117,17 @@ def _impossible(view: KernelView, plan: Plan) -> dict[int, str]:
             place = max(value.statement for value in pair)
             if not view.dominates(place, step.at):
                 wrong.update(dict.fromkeys(step.statements, "an operand is defined after its first use"))
+        if (step.lifts or step.rule.template) and not view.flag_alive.isdisjoint(step.statements):
+            wrong.update(dict.fromkeys(step.statements, CARRY_FLAG))
     return wrong
+
+
+CARRY_FLAG = "no call can stand here: the carry flag is alive"
+
+
+def _seen_everywhere(view: KernelView, *pair: Value) -> bool:
+    """Does every reader of both see this definition and no other, nor a register that was not written yet."""
+    return all(view.value(reader, v.register) == v for v in pair for reader in view.readers(v))
 
 
 def _defined(plan: Plan, value: Value, other: Value) -> int:
@@ -162,6 +167,8 @@ def _shortens(view: KernelView, plan: Plan, lowered: Container[object], match: M
     private = [match.captures[c.names[0]] for c in match.rule.of_kind("private")]
     if any(value in lowered for value in private):
         return False
+    if place in view.flag_alive:
+        return False
     own = set(match.replaced)
-    inputs = [t for t in match.captures.values() if isinstance(t, Value) and t.statement not in own]
-    return all(view.is_steady(value) for value in inputs)
+    inputs = [t for t in match.captures.values() if not (isinstance(t, Value) and t.statement in own)]
+    return all(isinstance(t, Value) and view.value(place, t.register) == t and view.is_steady(t) for t in inputs)

@@ -40,7 +40,7 @@ def reload_of(view: KernelView, pair: tuple[Value, Value]) -> Reload | None:
     plain = statement.opcode == "ld" and statement.guard is None and "global" in statement.modifiers
     if first.statement != second.statement or not plain or not view.is_together(first.statement):
         return None
-    if not {"volatile", "relaxed", "acquire"}.isdisjoint(statement.modifiers):
+    if not {"volatile", "relaxed", "acquire", "mmio"}.isdisjoint(statement.modifiers):
         return None
     target, address = statement.operands
     if not isinstance(target, Vector) or not isinstance(address, Address) or not isinstance(address.base, Register):
@@ -52,7 +52,10 @@ def reload_of(view: KernelView, pair: tuple[Value, Value]) -> Reload | None:
     if access is None or not access.exact or access.offset.step() != _LANE_BYTES:
         return None
     low, high = (_WORD_BYTES * names.index(value.register) for value in pair)
-    return Reload(first.statement, address.base.name, address.offset + low, high - low)
+    if view.width(address.base.name) != 64:
+        return None
+    base = view.scopes.written(first.statement, address.base.name)
+    return None if base is None else Reload(first.statement, base, address.offset + low, high - low)
 
 
 def offset_register(step: int) -> str:
@@ -60,7 +63,7 @@ def offset_register(step: int) -> str:
     return f"%zrr_o{step}" if step >= 0 else f"%zrr_om{-step}"
 
 
-def prelude(steps: tuple[int, ...]) -> str:
+def prelude(steps: tuple[int, ...]) -> list[str]:
     """Declarations and statements for the start of the kernel.
 
     The offset is 16 * (lane that holds value 0 - own lane), + step where the lane wants the second of the pair: lane
@@ -68,7 +71,7 @@ def prelude(steps: tuple[int, ...]) -> str:
     compiler can cancel the address's own 16 * lane.
     """
     if not steps:
-        return ""
+        return []
     names = ", ".join(offset_register(step) for step in steps)
     lines = [
         f".reg .b64 {names}, %zrr_own;",
@@ -93,4 +96,4 @@ def prelude(steps: tuple[int, ...]) -> str:
             f"cvt.s64.s32 {register}, %zrr_bit;",
             f"sub.s64 {register}, {register}, %zrr_own;",
         ]
-    return "".join(f"\n\t{line}" for line in lines)
+    return [f"\t{line}" for line in lines]

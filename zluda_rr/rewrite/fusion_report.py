@@ -11,6 +11,7 @@ from zluda_rr.analysis import collect_mma, group_adjacent
 from .fusion import FusionResult
 from .fusion_plan import Plan
 from .fusion_view import KernelView
+from .fusion_words import Words
 from .patterns import Value
 
 _COLUMNS = 100
@@ -65,9 +66,13 @@ class RuleRecord:
 
 @dataclass(frozen=True, slots=True)
 class FusionReport:
-    """All of it. `lowered_pairs` go back to NVIDIA's order, `lifted_pairs` came from it (two exchanges each)."""
+    """All of it. `lowered_pairs` go back to NVIDIA's order, `lifted_pairs` came from it (two exchanges each).
+
+    `left` says why the kernel was left as it was; then there are no chains. None: it is fused, or would be.
+    """
 
     entry: str
+    left: str | None
     products: int
     chains: tuple[Chain, ...]
     refused: tuple[RefusedChain, ...]
@@ -78,6 +83,8 @@ class FusionReport:
     def text(self) -> str:
         """At most 100 columns."""
         lines = [f"fusion    {self.products} products in WMMA order, {len(self.chains)} chains"]
+        if self.left is not None:
+            lines = _wrapped(f"fusion    left as it was: {self.left}", 10)
         for chain in self.chains:
             head = f"  P{chain.producer} -> P{chain.consumer} {chain.operand}"
             way = ", ".join(chain.operations) or "nothing"
@@ -88,12 +95,15 @@ class FusionReport:
             start = "/".join(f"P{p}" for p in refused.producers) or "-"
             place = f"s{refused.statement}" + (f" and {refused.count - 1} more" if refused.count > 1 else "")
             lines += _wrapped(f"  {start} -> {ends} in NVIDIA's order: {refused.reason} ({place})")
-        lines.append(f"  {self.lifted_pairs} pairs brought into WMMA order, {self.lowered_pairs} out of it")
+        if self.left is None:
+            lines.append(f"  {self.lifted_pairs} pairs brought into WMMA order, {self.lowered_pairs} out of it")
         return "\n".join(lines) + "\n"
 
     def json(self) -> dict[str, object]:
         """Plain data; keys are the field names."""
         return {
+            "fused": self.left is None,
+            "left": self.left,
             "products": self.products,
             "chains": [{name: getattr(c, name) for name in Chain.__slots__} for c in self.chains],
             "refused": [{name: getattr(r, name) for name in RefusedChain.__slots__} for r in self.refused],
@@ -103,25 +113,43 @@ class FusionReport:
         }
 
 
-def _wrapped(line: str) -> list[str]:
-    return textwrap.wrap(line, _COLUMNS, subsequent_indent=" " * 15, break_long_words=False, drop_whitespace=True)
+def fusion_text(results: Iterable[FusionResult]) -> str:
+    """What fusion did to each kernel of a module, at most 100 columns wide."""
+    parts = [f"kernel    {result.entry}\n{report(result).text()}" for result in results]
+    return "\n".join(parts) or "fusion    nothing to do: the module has no kernel\n"
+
+
+def fusion_json(results: Iterable[FusionResult]) -> dict[str, object]:
+    """The same for programs, by kernel."""
+    found: dict[str, object] = {}
+    for result in results:
+        seconds = {"seconds": round(result.seconds, 4), "validation_seconds": round(result.validation_seconds, 4)}
+        found[result.entry] = {**report(result).json(), **seconds}
+    return found
+
+
+def _wrapped(line: str, indent: int = 15) -> list[str]:
+    return textwrap.wrap(line, _COLUMNS, subsequent_indent=" " * indent, break_long_words=False, drop_whitespace=True)
 
 
 def report(result: FusionResult) -> FusionReport:
     """Describe a fusion."""
     view, plan = result.view, result.plan
+    if result.left is not None:  # what was planned is not in the module
+        plan = Plan(Words(refusals=plan.words.refusals if not plan.steps else []), {})
     phase_of = _phases(view)
     origins = _Origins(plan, view, phase_of)
     lifted = {pair for step in set(plan.steps.values()) for pair in step.lifts}
     products = [step for step in plan.products if not step.rule.lines[0].given]
     return FusionReport(
         result.entry,
+        result.left,
         len(products),
         tuple(_chains(plan, origins, phase_of)),
         tuple(_refused(view, plan, origins, phase_of)),
         len(plan.lowered),
         len(lifted),
-        tuple(_records(result)),
+        tuple(_records(result, plan)),
     )
 
 
@@ -160,12 +188,11 @@ def _chains(plan: Plan, origins: _Origins, phase_of: Mapping[int, int]) -> Itera
     found: dict[tuple[int, int, str], tuple[set[Value], dict[str, None]]] = {}
     for step in plan.products:
         consumer = phase_of[step.matches[0].statements[0]]
-        lifted = {value for pair in step.lifts for value in pair}
         for role, names in _ROLES.items():
             for name in names:
                 value = step.matches[0].captures[name]
                 phases, way = origins.of(value)
-                if not isinstance(value, Value) or value in lifted:
+                if not isinstance(value, Value) or value not in step.words:
                     continue
                 for producer in phases:
                     words, operations = found.setdefault((producer, consumer, role), (set(), {}))
@@ -208,12 +235,12 @@ def _reached(view: KernelView, start: int, phase_of: Mapping[int, int]) -> set[i
     return found
 
 
-def _records(result: FusionResult) -> Iterable[RuleRecord]:
+def _records(result: FusionResult, plan: Plan) -> Iterable[RuleRecord]:
     places: dict[str, list[int]] = {}
-    for step in dict.fromkeys(result.plan.steps.values()):
+    for step in dict.fromkeys(plan.steps.values()):
         places.setdefault(step.rule.name, []).append(step.at)
-    for number, match in result.plan.packs.items():
+    for number, match in plan.packs.items():
         places.setdefault(match.rule.name, []).append(number)
     for rule in result.rules:
-        seconds = result.plan.words.seconds.get(rule.name, 0.0)
+        seconds = plan.words.seconds.get(rule.name, 0.0)
         yield RuleRecord(rule.name, rule.reason, rule.source, tuple(sorted(places.get(rule.name, ()))), seconds)

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from zluda_rr.analysis import Values
-from zluda_rr.ptx import Body, ControlFlow, DefUse, Function, Immediate, Module, Operand, Register, Statement, linearise
+from zluda_rr.ptx import (
+    Block,
+    Body,
+    ControlFlow,
+    DefUse,
+    Function,
+    Immediate,
+    Instruction,
+    Module,
+    Operand,
+    Register,
+    Statement,
+    Symbol,
+    linearise,
+    type_bytes,
+)
 
+from .fusion_scopes import Scopes, flag_alive
+from .fusion_uniform import Uniform, UniformKey
 from .patterns import Term, Value
 
-_UNIFORM_SPECIAL = ("WARP_SZ", "%ctaid", "%nctaid", "%ntid", "%gridid")
-_PURE = frozenset(
-    "mov cvt cvta add sub mul mad fma min max neg abs and or xor not shl shr prmt lop3 bfe bfi selp setp".split()  # noqa: SIM905
-)
-UniformKey = tuple[object, ...]
+_LEAVING = ("exit", "trap", "brkpt")
 
 
 class KernelView:
@@ -26,10 +39,13 @@ class KernelView:
         self.flow = ControlFlow(self.body) if known is None else known[1]
         self.uses = DefUse(self.body, self.flow) if known is None else known[2]
         self.values = Values(self.body, self.uses)
+        self.scopes = Scopes(self.body)
+        self.flag_alive = flag_alive(self.body, self.flow)
+        self._module = module
         self._read: dict[tuple[int, str], Value | None] = {}
-        self._uniform: dict[Value, UniformKey | None] = {}
-        self._expressions: dict[UniformKey, int] = {}
+        self._uniform = Uniform(self.body, self.value)
         self._together: dict[int, bool] = {}
+        self._all_return = all(self._returns(s) for s in self.body.statements if s.opcode == "call")
 
     # ---------------------------------------------------------------------------------------------- patterns.Source
 
@@ -38,12 +54,17 @@ class KernelView:
         return self.body[number]
 
     def value(self, number: int, register: str) -> Value | None:
-        """The one definition that reaches a read; None where there are several, none, or a guarded one."""
+        """The definition that a read sees: the only one that reaches it, unguarded, on every path to it.
+
+        Because it dominates the read, two reads of one value, of which one dominates the other, see the same moment of
+        a loop: every way from the definition to the second passes the first.
+        """
         key = number, register
         if key not in self._read:
             found = self.uses.reaching(number, register)
-            plain = [n for n in found if len(found) == 1 and self.body[n].guard is None]
-            self._read[key] = Value(register, plain[0]) if plain else None
+            plain = [n for n in found if len(found) == 1 and self.body[n].guard is None and self.body[n].known]
+            certain = plain and self.flow.statement_dominates(plain[0], number)
+            self._read[key] = Value(register, plain[0]) if certain else None
         return self._read[key]
 
     def readers(self, value: Value) -> tuple[int, ...]:
@@ -53,7 +74,7 @@ class KernelView:
     def constant(self, number: int, operand: Operand) -> int | None:
         """See `patterns.Source`."""
         if isinstance(operand, Immediate):
-            return operand.value & 0xFFFF_FFFF
+            return operand.value & 0xFFFF_FFFF if operand.kind != "f64" else None
         if not isinstance(operand, Register):
             return None
         form = self.values.form(number, operand)
@@ -70,50 +91,18 @@ class KernelView:
         return "@" not in value.register and self.uses.is_single_def(value.register)
 
     def width(self, register: str) -> int:
-        """Bits of a register; 1 for a predicate."""
-        kind = self.body.registers[register]
-        return 1 if kind == "pred" else 32 if kind == "f16x2" else int(kind[1:])
+        """Bits of a register; 1 for a predicate, 0 where they are not known."""
+        kind = self.body.registers.get(register, "")
+        if kind == "pred":
+            return 1
+        try:
+            return 8 * type_bytes(kind)
+        except KeyError:
+            return 0
 
-    def same_for_all(self, number: int, term: Term) -> UniformKey | None:
+    def same_for_all(self, term: Term) -> UniformKey | None:
         """Identity of a term that is equal in all lanes; None where that is not known."""
-        if isinstance(term, Value):
-            return self._uniform_value(term)
-        if isinstance(term, Immediate):
-            return (term.kind, term.value)
-        return ("WARP_SZ",) if getattr(term, "name", "") == "WARP_SZ" else None
-
-    def _uniform_value(self, value: Value) -> UniformKey | None:
-        if value not in self._uniform:
-            self._uniform[value] = None  # a cycle is not uniform
-            self._uniform[value] = self._derive(value)
-        return self._uniform[value]
-
-    def _derive(self, value: Value) -> UniformKey | None:
-        statement = self.body[value.statement]
-        if statement.guard is not None or not statement.known or statement.instruction is None:
-            return None
-        parameter = statement.opcode == "ld" and "param" in statement.modifiers
-        if statement.opcode not in _PURE and not parameter:
-            return None
-        parts: list[object] = [statement.opcode, statement.modifiers, statement.defs.index(value.register)]
-        if parameter:
-            parts.append("".join(statement.text.partition("[")[2].split()))
-        written = set(statement.defs)
-        for word in statement.words:
-            if word in statement.uses:
-                source = self.value(value.statement, word)
-                key = None if source is None else self._uniform_value(source)
-                if key is None:
-                    return None
-                parts.append(key)
-            elif word in written:
-                continue
-            elif word.startswith("%") and not word.startswith(_UNIFORM_SPECIAL):
-                return None
-            else:
-                parts.append(word)
-        # A number stands for the whole expression, so that long ones stay cheap to compare.
-        return ("value", self._expressions.setdefault(tuple(parts), len(self._expressions)))
+        return self._uniform.key(term)
 
     # ------------------------------------------------------------------------------------------------------ the warp
 
@@ -129,9 +118,27 @@ class KernelView:
                 self.body[n].opcode == "mma" and self.body[n].guard is None for n in range(here.start, here.end + 1)
             )
             always = self.flow.post_dominates(block, 0) and not self.flow.block_reaches(block, block)
-            self._together[block] = product or always
+            self._together[block] = product or (always and self._all_return)
         return self._together[block]
+
+    def _returns(self, call: Statement) -> bool:
+        """Is a call sure to come back in every lane: inserted functions, and functions without exits and calls."""
+        names = [operand.name for operand in call.operands if isinstance(operand, Symbol)]
+        function = self._module.function(names[0]) if names else None
+        if function is None or function.body is None:
+            return bool(names) and names[0].startswith("zrr_")
+        return not _leaves(function.body)
 
     def same_block(self, first: int, second: int) -> bool:
         """Are both statements in one basic block."""
         return self.flow.block_of(first) == self.flow.block_of(second)
+
+
+def _leaves(block: Block) -> bool:
+    """Is there an instruction that may end a lane or call what may."""
+    for item in block.items:
+        if isinstance(item, Block) and _leaves(item):
+            return True
+        if isinstance(item, Instruction) and item.opcode in (*_LEAVING, "call"):
+            return True
+    return False

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from zluda_rr.ptx import Statement
 
+from .fusion_scopes import sets_flag
 from .fusion_view import KernelView
 from .patterns import CAPTURE_USE, Match, Rule, RuleIndex, Term, Value, find
 
@@ -22,12 +23,14 @@ class Step:
     """One application of a rule, to both members of a pair.
 
     `matches` are the match at each sibling (one match for a rule that takes both). `lifts` are pairs of values that
-    go into WMMA order for it. `at` is the statement in front of which it needs its operands.
+    go into WMMA order for it, `words` values that it reads in that order already; a value can be in both. `at` is the
+    statement in front of which it needs its operands.
     """
 
     rule: Rule
     matches: tuple[Match, ...]
     lifts: tuple[tuple[Value, Value], ...]
+    words: tuple[Value, ...]
     at: int
 
     @property
@@ -145,7 +148,11 @@ class Analysis:
         written = set(match.rule.results)
         if any(n in self.words.step_of or not self._view.same_block(n, first) for n in own):
             return False
-        if not self._view.is_together(first):
+        if not self._view.is_together(first) or first in self._view.flag_alive:
+            return False
+        if len({match.captures[name] for name in match.rule.results}) != len(match.rule.results):
+            return False
+        if not all(self._view.dominates(n, first) for n in match.statements if n not in own):
             return False
         for condition in match.rule.of_kind("siblings"):
             terms = [match.captures[name] for name in condition.names]
@@ -158,13 +165,14 @@ class Analysis:
 
     def _is_there(self, term: Term, first: int) -> bool:
         if not isinstance(term, Value):
-            return self._view.same_for_all(first, term) is not None
-        return self._view.dominates(term.statement, first) and self._view.value(first, term.register) == term
+            return self._view.same_for_all(term) is not None
+        # A register of an inner scope has no name in the text of another one.
+        return "@" not in term.register and self._view.value(first, term.register) == term
 
     def _pair_fits(self, terms: Sequence[Term], strict: bool) -> bool:
         first, second = terms
-        words, side = self.words.siblings, self.words.side
-        if isinstance(first, Value) and words.get(first) == second and side[first] == 0:
+        words = self.words.siblings
+        if self._aligned(first, second):
             return True
         if self._same(first, second):
             return True
@@ -174,24 +182,30 @@ class Analysis:
             isinstance(t, Value) and self._view.is_steady(t) and self._view.width(t.register) == 32 for t in terms
         )
 
+    def _aligned(self, first: Term, second: Term) -> bool:
+        """Are two terms a pair in WMMA order, the members in this order."""
+        words, side = self.words.siblings, self.words.side
+        return isinstance(first, Value) and words.get(first) == second and side[first] == 0
+
     def _same(self, first: Term, second: Term) -> bool:
-        number = max([t.statement for t in (first, second) if isinstance(t, Value)], default=1)
-        one, other = self._view.same_for_all(number, first), self._view.same_for_all(number, second)
+        one, other = self._view.same_for_all(first), self._view.same_for_all(second)
         return one is not None and one == other
 
     def _enter_whole(self, rule: Rule, match: Match) -> None:
         own = match.replaced
         written = set(rule.results)
-        lifts = []
+        lifts: list[tuple[Value, Value]] = []
+        words: list[Value] = []
         for condition in rule.of_kind("siblings"):
             first, second = (match.captures[name] for name in condition.names)
             if condition.names[0] in written:
                 self._join(first, second)
             elif isinstance(first, Value) and isinstance(second, Value):
-                aligned = self.words.siblings.get(first) == second and self.words.side[first] == 0
-                if not aligned and not self._same(first, second):
+                if self._aligned(first, second):
+                    words += (first, second)
+                elif not self._same(first, second):
                     lifts.append((first, second))
-        self.words.add(Step(rule, (match,), tuple(lifts), min(own)), own)
+        self.words.add(Step(rule, (match,), tuple(lifts), tuple(words), min(own)), own)
 
     # ---------------------------------------------------------------------------------- rules applied at each sibling
 
@@ -206,6 +220,9 @@ class Analysis:
         if match is None:
             self._refuse(statement, f"{statement.spelling} is not proved to work on each word alone")
             return
+        if sets_flag(statement):
+            self._refuse(statement, "it sets the carry flag, which stays in NVIDIA's order")
+            return
         if not self._view.is_together(statement.number):
             self._refuse(statement, "not every lane of the warp is sure to execute it")
             return
@@ -219,10 +236,12 @@ class Analysis:
             self._refuse(statement, "the sibling of its operand is defined later")
             return
         pair = (match, other) if side == 0 else (other, match)
+        read = [m.captures[name] for m in pair for name in self._inputs(m)]
+        words = tuple([term for term in read if isinstance(term, Value) and term in self.words.siblings])
         for name in match.rule.results:
             first, second = (m.captures[name] for m in pair)
             self._join(first, second)
-        self.words.add(Step(match.rule, pair, lifts, at), (match.statements[0], other.statements[0]))
+        self.words.add(Step(match.rule, pair, lifts, words, at), (match.statements[0], other.statements[0]))
 
     def _both_there(self, match: Match, at: int) -> bool:
         """Can the siblings that the template reads (`$v~`) be read at a statement."""
@@ -246,7 +265,7 @@ class Analysis:
 
     def _sibling(self, statement: Statement, match: Match) -> tuple[Match, tuple[tuple[Value, Value], ...], int] | str:
         """The same instruction on the siblings: (match, pairs to lift, side of `statement`), or why none."""
-        inputs = [name for name in dict.fromkeys(match.rule.lines[0].captures) if name not in match.rule.results]
+        inputs = self._inputs(match)
         words = [match.captures[name] for name in inputs if match.captures[name] in self.words.siblings]
         sides = {self.words.side[word] for word in words if isinstance(word, Value)}
         if len(sides) != 1:
@@ -285,10 +304,15 @@ class Analysis:
         lifts = best[1] if side == 0 else tuple((second, first) for first, second in best[1])
         return best[0], lifts, side
 
+    @staticmethod
+    def _inputs(match: Match) -> list[str]:
+        return [name for name in dict.fromkeys(match.rule.lines[0].captures) if name not in match.rule.results]
+
     def _lifts(self, match: Match, other: Match, inputs: Sequence[str]) -> tuple[tuple[Value, Value], ...] | None:
         """Pairs that must be brought into WMMA order for the two to be one step; None where they cannot be."""
         lifts = []
         at = min(match.statements[0], other.statements[0])
+        instead: tuple[dict[Term, object], dict[Term, object]] = {}, {}
         for name in inputs:
             first, second = match.captures[name], other.captures[name]
             if first in self.words.siblings or second in self.words.siblings:
@@ -300,7 +324,12 @@ class Analysis:
                 if not all(self._liftable(value, at) for value in (first, second)):
                     return None
                 lifts.append((first, second))
-        return tuple(lifts)
+            # The text names a value once for all its places, so it must mean one thing in all of them.
+            meaning = (first, second) if (first, second) in lifts else None
+            for term, known in zip((first, second), instead, strict=True):
+                if known.setdefault(term, meaning) != meaning:
+                    return None
+        return tuple(dict.fromkeys(lifts))
 
     def _liftable(self, value: Value, at: int) -> bool:
         wide = self._view.width(value.register) in (16, 32)

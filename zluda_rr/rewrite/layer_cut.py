@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from zluda_rr.contract import Argument, LayerContract, LayerCutRule
+from zluda_rr.ptx import on_one_line
 
 from . import layer_obligations as prove
 from .layer_region import LayerRegion, find_layer_region
@@ -191,6 +192,6 @@ def emitted_again(kernel: Kernel, moved: Iterable[int]) -> Iterable[str]:
             names = dict.fromkeys(r for s in statements for r in (*s.defs, *s.uses) if r.endswith(f"@{scope}"))
             yield "\t{"
             yield from (f"\t.reg .{kernel.body.registers[name]} {name.partition('@')[0]};" for name in names)
-        yield from (f"\t{' '.join(statement.text.split())}" for statement in statements)
+        yield from (f"\t{on_one_line(statement)}" for statement in statements)
         if scope is not None:
             yield "\t}"

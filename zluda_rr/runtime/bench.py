@@ -9,7 +9,7 @@ from zluda_rr.emulate.gfx12 import Stats, decode_program, load_code_object
 from zluda_rr.lower import CompiledKernel
 from zluda_rr.ptx import Module, edit_function, linearise
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import HELPERS, fuse_module
+from zluda_rr.rewrite import HELPERS
 from zluda_rr.runtime.backend import Backend
 from zluda_rr.runtime.cost import estimated_ms
 from zluda_rr.runtime.device import Device, EmulatorDevice, Program
@@ -94,10 +94,8 @@ def bench(
     launch = build_launch(what.contract, shape)
     plain, marked = _requests(what)
     if fused:
-        module = fuse_module(what.module, what.contract.entry).module
-        plain.append(Request("fused", module, (resource_dir("kernels") / HELPERS,)))
-    extra = [_fused(what)] if fused else []
-    programs = compile_all((*plain, *marked, *extra), what.contract.entry, show)
+        plain.append(_fused(what))
+    programs = compile_all((*plain, *marked), what.contract.entry, show)
     counts = {}
     for bare, probe in zip_longest(programs[: len(plain)], programs[len(plain) :]):
         with show.step(f"run {bare.name}"):
@@ -128,8 +126,8 @@ def count_with(
 
 
 def _fused(what: Subject) -> Request:
-    module = fuse_module(what.module, what.contract.entry).module
-    return Request("fused", module, (resource_dir("kernels") / HELPERS,))
+    alone = replace(what, cuts=(), body=None, edit=None, fusion=True)
+    return Request("fused", alone.rewrite().module, (resource_dir("kernels") / HELPERS,))
 
 
 def _requests(what: Subject) -> tuple[list[Request], list[Request]]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from zluda_rr.contract import load_contract
@@ -11,7 +11,14 @@ from zluda_rr.image import read_single, write_atomically
 from zluda_rr.lower import compile_module
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import RewriteResult, fuse_module, rewrite_module
+from zluda_rr.rewrite import (
+    FusionResult,
+    RewriteResult,
+    fuse_entries,
+    fusion_json,
+    fusion_text,
+    rewrite_module,
+)
 from zluda_rr.runtime.progress import Progress
 
 
@@ -35,6 +42,26 @@ class CompileReport:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class FileRewrite:
+    """What `rewrite` did: the cuts of a layer (None where none was asked for), and fusion by kernel."""
+
+    cuts: RewriteResult | None
+    fusion: tuple[FusionResult, ...]
+    with_fusion: bool
+
+    def text(self) -> str:
+        """For people."""
+        parts = [] if self.cuts is None else [self.cuts.text()]
+        return "\n".join((*parts, *([fusion_text(self.fusion)] if self.with_fusion else [])))
+
+    def json(self) -> dict[str, object]:
+        """The same for programs; `fusion` is there where fusion was asked for."""
+        document: dict[str, object] = {"schema": "zluda-rr.rewrite/1", "layer": None, "entry": None, "equal": None}
+        document |= {"cuts": []} if self.cuts is None else self.cuts.json()
+        return {**document, "fusion": fusion_json(self.fusion)} if self.with_fusion else document
+
+
 def rewrite_file(
     source: Path,
     output: Path,
@@ -45,23 +72,28 @@ def rewrite_file(
     body: str | None = None,
     *,
     fusion: bool = False,
-) -> RewriteResult:
+) -> FileRewrite:
     """Rewrite a module of `source`, a text or a container, into the PTX text `output`.
 
     `chosen` names the module where `source` holds several: its number or sha256. `finish` is applied to the text
-    before it is written, `body` chooses one of a layer cut's bodies. With `fusion` fragment-consumer fusion follows the
-    cuts, and no names mean no cut. Raises UserError, and writes nothing, when a cut is refused.
+    before it is written, `body` chooses one of a layer cut's bodies. With `fusion` fragment-consumer fusion of every
+    kernel follows the cuts, and no names mean no cut: then the module needs no layer. Raises UserError, and writes
+    nothing, when a cut is refused; a kernel that fusion leaves as it was is in the report.
     """
-    contract = load_contract(layer)
     image = read_single(source, chosen)
     module = parse(image.text, filename=image.origin)
-    result = rewrite_module(module, contract, cuts or (() if fusion else contract.default_cuts), body=body)
-    if result.refused:
-        raise UserError(f"{image.origin}: {result.refused}")
+    result = None
+    if cuts or not fusion:
+        contract = load_contract(layer)
+        result = rewrite_module(module, contract, cuts or contract.default_cuts, body=body)
+        if result.refused:
+            raise UserError(f"{image.origin}: {result.refused}")
+        module = result.module
+    fused: tuple[FusionResult, ...] = ()
     if fusion:
-        result = replace(result, module=fuse_module(result.module, contract.entry).module)
-    write_atomically(output, finish(print_module(result.module)).encode())
-    return result
+        module, fused = fuse_entries(module)
+    write_atomically(output, finish(print_module(module)).encode())
+    return FileRewrite(result, fused, fusion)
 
 
 def compile_file(

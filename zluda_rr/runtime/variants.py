@@ -41,12 +41,15 @@ class Subject:
     backend: Backend = field(default_factory=LoweringBackend)
 
     def rewrite(self, *, capture: bool = False) -> RewriteResult:
-        """The rewritten module. Raises UserError with the first failed obligation when a cut is refused."""
+        """The rewritten module. UserError with a refused cut's first failed obligation, or why nothing is fused."""
         result = rewrite_module(self.module, self.contract, self.cuts, capture=capture, body=self.body)
         if result.refused:
             raise UserError(f"{self.contract.layer}: {result.refused}")
         if self.fusion:
-            result = replace(result, module=fuse_module(result.module, self.contract.entry).module)
+            fused = fuse_module(result.module, self.contract.entry)
+            if not fused.fused:
+                raise UserError(f"{self.contract.layer}: fusion leaves {fused.entry} as it is: {fused.left}")
+            result = replace(result, module=fused.module)
         return result if self.edit is None else replace(result, module=self.edit(result.module))
 
     def body_sources(self, result: RewriteResult) -> tuple[Path, ...]:

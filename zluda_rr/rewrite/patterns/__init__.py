@@ -1,7 +1,7 @@
 """The pattern language of `rules/*.rule` (docs/rules.md)."""
 
 from .language import CAPTURE_USE, Condition, Line, Rule, RuleError, load_rules, read_rules
-from .matcher import Match, RuleIndex, Source, Term, Value, find
+from .matcher import Match, RuleIndex, SearchLimitError, Source, Term, Value, find
 
 __all__ = [
     "CAPTURE_USE",
@@ -11,6 +11,7 @@ __all__ = [
     "Rule",
     "RuleError",
     "RuleIndex",
+    "SearchLimitError",
     "Source",
     "Term",
     "Value",

@@ -56,7 +56,11 @@ class Match:
         return tuple(number for number, line in both if not line.given)
 
 
-_MOST_STEPS = 20_000  # of one search; a rule that needs more is a mistake in the rule
+_MOST_STEPS = 20_000  # of one search
+
+
+class SearchLimitError(RuntimeError):
+    """A rule needs more steps at a place than is sensible: a mistake in the rule, or a kernel made for it."""
 
 
 def find(rule: Rule, source: Source, number: int, accept: Callable[[Match], bool] = lambda match: True) -> Match | None:
@@ -96,7 +100,7 @@ class _Search:
         """Place the remaining lines, nearest first, and check the conditions."""
         self._steps += 1
         if self._steps > _MOST_STEPS:
-            raise RuntimeError(f"{self._rule.place}: rule {self._rule.name}: more than {_MOST_STEPS} steps")
+            raise SearchLimitError(f"{self._rule.place}: rule {self._rule.name}: more than {_MOST_STEPS} steps")
         if len(placed) == len(self._rule.lines):
             match = Match(self._rule, captures, tuple(placed[i] for i in range(len(placed))))
             return match if self._holds(match) and self._accept(match) else None
@@ -131,7 +135,7 @@ class _Search:
     def line(self, index: int, number: int, captures: dict[str, Term]) -> Iterator[dict[str, Term]]:
         """Captures extended by a line at a statement, one for each order of the operands that commute."""
         line, statement = self._rule.lines[index], self._source.statement(number)
-        if statement.instruction is None or statement.guard is not None:
+        if statement.instruction is None or statement.guard is not None or not statement.known:
             return
         if not line.expression.match(statement.spelling):
             return
@@ -170,9 +174,12 @@ class _Search:
         return all(self._operand(p, o, number, result, captures) for p, o in both)
 
     def _term(self, operand: Operand, number: int, result: bool) -> Term | None:
+        """What a capture stands for. None, so no match, for every operand that is not just a register or a constant: a
+        negated predicate is not the predicate, a sink (`_`) is no result.
+        """
+        if result:
+            return Value(operand.name, number) if isinstance(operand, Register) else None
         if isinstance(operand, Register):
-            if result:
-                return Value(operand.name, number)
             return self._source.value(number, operand.name) or operand
         return operand if isinstance(operand, Immediate | Symbol) else None
 

@@ -1,0 +1,244 @@
+"""Loads, stores, call parameters and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from zluda_rr.ptx import Address, Statement
+
+from .arithmetic import gather
+from .machine import Handler, Machine, type_bits
+from .operands import Layout
+from .problem import NotShown
+from .rows import Row
+from .terms import LANES
+
+_HINTS = frozenset({"weak", "ca", "cg", "cs", "nc"})
+"""Modifiers of a load that do not change its value, besides L1::… and L2::… (PTX ISA 9.7.9.1, 9.7.9.8)."""
+_ADDRESSES = (1 << 64) - 1
+Helper = Callable[[Machine, Statement, Sequence[Row]], Row]
+
+
+def _address(machine: Machine, layout: Layout) -> Callable[[Statement, int], Row]:
+    """The address of a statement's address operand, `extra` bytes further."""
+    assert layout.address is not None
+    base_word, offset_word = layout.address
+    offsets: dict[str, int] = {}
+
+    def row(statement: Statement, extra: int) -> Row:
+        base = statement.words[base_word]
+        offset = extra
+        if offset_word >= 0:
+            word = statement.words[offset_word]
+            if word not in offsets:
+                offsets[word] = next(o.offset for o in statement.operands if isinstance(o, Address))
+            offset += offsets[word]
+        bits = 32 if machine.body.registers.get(base, "b64").endswith("32") else 64
+        place = machine.row(base, "b64", statement)
+        if not offset:
+            return place
+        constant = machine.terms.constant(offset & (1 << bits) - 1)
+        return machine.rows.apply(machine.terms.sum(bits), (place, constant))
+
+    return row
+
+
+def load_handler(machine: Machine, statement: Statement, layout: Layout) -> Handler:
+    """ld: from memory, from the kernel's parameters, or from a parameter of a call."""
+    form = statement.form
+    assert form is not None
+    space, kind = form.fields.get("S", "generic"), form.fields["T"]
+    bits = type_bits(kind)
+    plain = layout.structure.partition(" ")[2] in ("[]", "[+]") and bits is not None
+    vectors = {form.fields.get("S"), form.fields.get("V"), kind}
+    others = {
+        m for m in statement.modifiers if m not in vectors and m not in _HINTS and not m.startswith(("L1::", "L2::"))
+    }
+    if not plain or others:
+        return effect_handler(machine, statement, layout)
+    assert bits is not None
+    memory = _memory_load(machine, layout, space, kind, constant="nc" in statement.modifiers)
+    if not space.startswith("param"):
+        return memory
+    return _parameter_load(machine, layout, bits, memory)
+
+
+def _memory_load(machine: Machine, layout: Layout, space: str, kind: str, *, constant: bool) -> Handler:
+    terms, rows, address, bits = machine.terms, machine.rows, _address(machine, layout), type_bits(kind)
+    assert bits is not None
+    fixed = space.startswith(("param", "const"))
+    own = space in ("local", "generic")  # local memory is the thread's, and a generic address may lead there
+
+    def run(statement: Statement) -> None:
+        apart = own or not machine.together[machine.block]
+        for i, word in enumerate(layout.outputs):
+            register = statement.words[word]
+            if register == "_":
+                continue
+            wider = kind[0] == "s" and (type_bits(machine.body.registers[register]) or 0) > bits
+            name = f"load {space} {bits}{' signed' if wider else ''}"
+            if fixed:
+                place = address(statement, i * bits // 8)
+                machine.assign(statement, register, rows.apply(terms.table(name), (place,)))
+                continue
+            version, extra = machine.version * LANES, i * bits // 8
+            keys: list[Hashable] = [
+                (base, offset + extra & _ADDRESSES, version) for base, offset in machine.places(address(statement, 0))
+            ]
+            if apart:
+                keys = list(zip(keys, rows.items(rows.lane), strict=True))
+            row = rows.named(machine.loaded.setdefault(name, {}), keys, name)
+            seen = rows.items(row)
+            if statement.guard is not None:
+                seen = zip(seen, rows.items(machine.guard(statement)), strict=True)  # type: ignore[assignment]
+                seen = list(seen)
+            machine.trace.loads.update(seen)
+            if constant:
+                machine.trace.constant_loads.update(seen)
+            machine.assign(statement, register, row)
+
+    return run
+
+
+def _parameter_load(machine: Machine, layout: Layout, bits: int, memory: Handler) -> Handler:
+    assert layout.address is not None
+    base = layout.address[0]
+
+    def run(statement: Statement) -> None:
+        name = statement.words[base]
+        if name not in machine.body.variables or machine.body.variables[name].space != "param":
+            memory(statement)
+            return
+        start = _offset(statement)
+        for i, word in enumerate(layout.outputs):
+            offset = start + i * bits // 8
+            row = machine.parameters.get(name, {}).get(offset)
+            if row is None and name in machine.returned:
+                table = machine.terms.table(("returned", offset, bits))
+                row = machine.rows.apply(table, (machine.returned[name],))
+            if row is None:
+                raise NotShown(f"s{statement.number} reads a parameter of a call that its block does not set")
+            machine.assign(statement, statement.words[word], row)
+
+    return run
+
+
+def _offset(statement: Statement) -> int:
+    return next(o.offset for o in statement.operands if isinstance(o, Address))
+
+
+def store_handler(machine: Machine, statement: Statement, layout: Layout) -> Handler:
+    """st: to a parameter of a call, or an effect with its address and values."""
+    form = statement.form
+    assert form is not None
+    if not form.fields.get("S", "").startswith("param") or layout.address is None:
+        return effect_handler(machine, statement, layout)
+    base, bits = layout.address[0], type_bits(form.fields["T"]) or 0
+    values = layout.groups[1]
+    kind = form.fields["T"]
+
+    def run(statement: Statement) -> None:
+        name = statement.words[base]
+        if name not in machine.body.variables:
+            raise NotShown(f"s{statement.number} stores to a parameter that is not a call's")
+        if statement.guard is not None:
+            raise NotShown(f"s{statement.number} stores to a call's parameter under a guard")
+        content = machine.parameters.setdefault(name, {})
+        start = 0 if layout.address is not None and layout.address[1] < 0 else _offset(statement)
+        for i, word in enumerate(values):
+            content[start + i * bits // 8] = machine.row(statement.words[word], kind, statement)
+
+    return run
+
+
+def effect_handler(machine: Machine, statement: Statement, layout: Layout) -> Handler:
+    """Anything with an effect, or that is not understood: its operands are compared, its results are unknown."""
+    rows = gather(machine, layout)
+    known = statement.known
+    name: tuple[object, ...] = (layout.spelling, layout.structure)
+    first = layout.address if known and layout.structure.partition(" ")[0] in ("[]", "[+]") else None
+    address = _address(machine, layout) if first is not None else None
+    skip = 0 if first is None else (2 if first[1] >= 0 else 1)
+    if first is not None:
+        name = (layout.spelling, layout.structure.replace("[+]", "[]"))
+
+    def run(statement: Statement) -> None:
+        operands = rows(statement)
+        if address is not None:
+            operands = [address(statement, 0), *operands[skip:]]
+        outputs = [statement.words[word] for word in layout.outputs] if known else list(statement.uses)
+        results = machine.effect(statement, name, operands, len(outputs))
+        for register, row in zip(outputs, results, strict=True):
+            machine.assign(statement, register, row)
+
+    return run
+
+
+def read_handler(machine: Machine, statement: Statement, layout: Layout) -> Handler:
+    """Reads of textures, surfaces and the like: an unknown function of the operands of all lanes, and of memory."""
+    rows, terms = gather(machine, layout), machine.terms
+    name = ("read", layout.spelling, layout.structure)
+
+    def run(statement: Statement) -> None:
+        operands = rows(statement)
+        if statement.guard is not None:
+            operands.append(machine.guard(statement))
+        whole = terms.atom(*name, *(tuple(machine.rows.items(row)) for row in operands), uniform=True)
+        for i, word in enumerate(layout.outputs):
+            row = terms.table((*name, i))[whole, machine.version, machine.rows.lane]
+            machine.assign(statement, statement.words[word], row)
+
+    return run
+
+
+def call_handler(
+    machine: Machine, statement: Statement, layout: Layout, helpers: dict[str, tuple[int, Helper]]
+) -> Handler:
+    """A call: of a helper with a known meaning, or of anything else, which is an effect."""
+    returns = layout.groups[0] if layout.structure.startswith("(") else ()
+    rest = layout.groups[1:] if returns else layout.groups
+    if not rest:
+        raise NotShown(f"s{statement.number}: a call without a function")
+    function_words, argument_words = rest[0], rest[1] if len(rest) > 1 else ()
+    more = tuple(word for group in rest[2:] for word in group)
+
+    def run(statement: Statement) -> None:
+        words = statement.words
+        target = words[function_words[0]]
+        rows: list[Row] = []
+        places: list[tuple[int, ...]] = []
+        for word in argument_words:
+            content = machine.parameters.get(words[word])
+            if content is None:
+                content = {0: machine.row(words[word], "", statement)}
+            places.append(tuple(sorted(content)))
+            rows += [content[offset] for offset in sorted(content)]
+        name: tuple[object, ...] = ("call", target, tuple(places), tuple(words[w] for w in more))
+        if target in machine.body.registers:
+            rows.append(machine.row(target, "", statement))
+            name = ("call", "register", *name[2:])
+        helper = helpers.get(target)
+        if helper is not None and target not in machine.functions and len(returns) == 1:
+            count, meaning = helper
+            if [(0,)] * count != places:
+                raise NotShown(f"s{statement.number}: {target} takes {count} words")
+            results = [meaning(machine, statement, rows)]
+            _give(machine, statement, [words[w] for w in returns], results, known=True)
+            return
+        results = machine.effect(statement, name, rows, len(returns))
+        _give(machine, statement, [words[w] for w in returns], results, known=False)
+
+    return run
+
+
+def _give(machine: Machine, statement: Statement, names: list[str], rows: list[Row], *, known: bool) -> None:
+    """Results of a call, into registers or into parameters."""
+    for name, row in zip(names, rows, strict=True):
+        if name in machine.body.registers:
+            machine.assign(statement, name, row)
+        elif known:
+            machine.returned.pop(name, None)
+            machine.parameters[name] = {0: row}
+        else:
+            machine.parameters.pop(name, None)
+            machine.returned[name] = row
