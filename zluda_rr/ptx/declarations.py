@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Literal
 
@@ -23,12 +23,15 @@ def register_declaration(tree: ChunkTree, trivia: str, text: str, span: Span) ->
             ranges.append((words[0], integer(words[1])))
         else:
             names.append(words[0])
-    return RegDecl(trivia, text, span, _type(tree), tuple(names[::-1]), tuple(ranges[::-1]))
+    lanes = next((int(str(t)[2:]) for t in _tokens(tree, "VECTOR")), 1)
+    return RegDecl(trivia, text, span, _type(tree), tuple(names[::-1]), tuple(ranges[::-1]), lanes)
 
 
-def variable_declarations(tree: ChunkTree, trivia: str, text: str, span: Span) -> Iterator[VarDecl]:
+def variable_declarations(
+    tree: ChunkTree, trivia: str, text: str, span: Span, initialisers: Mapping[int, int]
+) -> Iterator[VarDecl]:
     """One node for each name; of `.shared .b32 a, b;` the second node's text is `b;` and its trivia the space
-    before."""
+    before. `initialisers`: offset of a `=` -> end of what follows it."""
     linkage = tuple(str(t.children[0])[1:] for t in _trees(tree, "linkage"))
     space = next(str(t)[1:] for t in _tokens(tree, "SPACE"))
     align = next((integer(str(t.children[0])) for t in _trees(tree, "align")), None)
@@ -39,7 +42,7 @@ def variable_declarations(tree: ChunkTree, trivia: str, text: str, span: Span) -
         part = text[start:end]
         own = part.lstrip()
         lead = trivia if start == 0 else part[: len(part) - len(own)]
-        name, init = str(declarator.children[0]), _init(declarator, text)
+        name, init = str(declarator.children[0]), _init(declarator, text, initialisers)
         count = _count(declarator)
         count = None if count is None else count * _vector(tree)
         yield VarDecl(lead, own, span, space, _type(tree), align, name, count, init, linkage)
@@ -49,7 +52,7 @@ def function_header(tree: ChunkTree, trivia: str, text: str, span: Span) -> Func
     """The function without its body."""
     linkage = tuple(str(t.children[0])[1:] for t in _trees(tree, "linkage"))
     kind: Literal["entry", "func"] = "entry" if next(_tokens(tree, "FUNCTION_KIND")) == ".entry" else "func"
-    name = str(next(_tokens(tree, "NAME")))
+    name = str(next(t for t in tree.children if isinstance(t, Token) and t.type in ("NAME", "REGISTER")))
     directives = tuple(
         (str(d.children[0])[1:], tuple(integer(str(n)) for n in d.children[1:]))
         for d in _trees(tree, "header_directive")
@@ -69,10 +72,10 @@ def _param(tree: ChunkTree) -> Param:
     return Param(name, _type(tree), align, (_count(tree) or 0) * _vector(tree))
 
 
-def _init(tree: ChunkTree, text: str) -> str | None:
+def _init(tree: ChunkTree, text: str, initialisers: Mapping[int, int]) -> str | None:
     """Exact text of the initialiser after its `=`."""
-    token = next(_tokens(tree, "INITIALISER"), None)
-    return None if token is None else text[(token.start_pos or 0) + 1 : token.end_pos].strip()
+    start = next((t.start_pos or 0 for t in _tokens(tree, "EQUALS")), None)
+    return None if start is None else text[start + 1 : initialisers[start]].strip()
 
 
 def _count(tree: ChunkTree) -> int | None:
