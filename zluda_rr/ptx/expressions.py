@@ -164,7 +164,7 @@ def _signed(tree: ExpressionTree, depth: int) -> Constant | None:
     if value is None:
         return None
     if value.real is not None:
-        if sign in "!~":
+        if sign in ("!", "~"):
             raise Unfoldable("integer constant expected")
         return Constant(0, real=-value.real if sign == "-" else value.real)
     if sign == "!":

@@ -63,7 +63,8 @@ def _explain(error: UnexpectedInput, chunk: str) -> ChunkError:
     if isinstance(error, UnexpectedToken):
         names = set(error.accepts or error.expected)
         if error.token.type != "$END" and error.token.start_pos is not None:
-            at, found = error.token.start_pos, _quoted(str(error.token))
+            at = error.token.start_pos
+            found = _quoted(first_word(chunk[at:]))
     elif isinstance(error, UnexpectedCharacters):
         names = set(error.allowed or ())
         at = error.pos_in_stream or 0
@@ -98,7 +99,7 @@ def _name(terminal: str) -> str:
 
 def _names(terminals: set[str]) -> tuple[str, ...]:
     """What a person calls a set of terminals, sorted."""
-    names = {_name(n) for n in terminals - {"$END", "WHITE", "LINE_COMMENT", "BLOCK_COMMENT", "LINE_MARKER"}}
+    names = {_name(n) for n in terminals - {"$END", "WHITE", "LINE_COMMENT", "BLOCK_COMMENT", "LINE_MARKER", "SELECTOR"}}
     if names >= _OPERAND:
         names = names - _OPERAND - {'"("'} | {"an operand"}
     directives = {name for name in names if name.startswith('".')}

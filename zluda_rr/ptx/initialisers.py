@@ -22,7 +22,7 @@ _LONGEST = 20_000
 
 
 def cut_initialisers(chunk: str) -> tuple[str, dict[int, int]]:
-    """A declaration (comments blanked) with every initialiser blanked, and where they stood: offset of the `=` -> end."""
+    """A declaration (comments blanked) without its initialisers, and where they stood: offset of the `=` -> end."""
     found: dict[int, int] = {}
     start = chunk.find("=")
     while start >= 0:

@@ -15,6 +15,7 @@ from .grammar import ChunkError
 from .scan import WORD, blank_comments
 from .shapes import InstructionShape, parse_shape
 
+_UNKNOWN = "its operands have a form that is not known"
 _Key = tuple[str, str, str]
 
 _LONGEST = 20_000
@@ -52,24 +53,18 @@ class InstructionReader:
         opcode, _, sign = key
         kinds = key, "".join(map(_kind, parts[1::2]))
         if kinds in self._failed:
-            raise ChunkError("a form that is not known", 0)
+            raise ChunkError(_UNKNOWN, 0)
         try:
-            joined, operands = _join(opcode, "".join(parts))
-            found = self._known_or_new(joined, operands, sign)
-            if found is not None:
-                return found
-            raise Unfoldable("no expression")
+            return self._known_or_new(*_join(opcode, "".join(parts)), sign)
         except (ChunkError, Unfoldable) as problem:
             if isinstance(problem, ChunkError | NoList):  # and not for a value: a division by zero
                 self._failed.add(kinds)
             shape = parse_shape(text)  # for the message about the text as it stands
             words = tuple(parts[1::2])
             _check(shape, words)
-            raise ChunkError(str(problem), 0) from None
+            raise ChunkError(_UNKNOWN if isinstance(problem, NoList) else str(problem), 0) from None
 
-    def _known_or_new(
-        self, opcode: str, operands: str, sign: str
-    ) -> tuple[InstructionShape, tuple[str, ...]] | None:
+    def _known_or_new(self, opcode: str, operands: str, sign: str) -> tuple[InstructionShape, tuple[str, ...]]:
         parts = WORD.split(operands)
         if not _is_plain(opcode, parts):
             if len(operands) > _LONGEST:
@@ -118,7 +113,11 @@ def _is_plain(opcode: str, parts: list[str]) -> bool:
             return False
         if number and before[-1:] in ("!", "|"):
             return False
-        if index and not before and (numbers[index - 1] or words[index][0] != "-" or after[:1] not in ("]", ",", "", "}")):
+        if (
+            index
+            and not before
+            and (numbers[index - 1] or words[index][0] != "-" or after[:1] not in ("]", ",", "", "}"))
+        ):
             return False
         if not after and "+" in before and index + 1 < len(words):
             return False

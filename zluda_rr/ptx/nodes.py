@@ -21,8 +21,24 @@ from .problem import PtxError
 _NAMES = re.compile(r"[\w$%]+", re.ASCII)
 # The state spaces and what may stand before them, functions and their other names.
 _DECLARING = frozenset(
-    ".global .shared .const .local .param .tex .reg .visible .extern .weak .common .align .attribute"
-    " .entry .func .alias".split()
+    [
+        ".global",
+        ".shared",
+        ".const",
+        ".local",
+        ".param",
+        ".tex",
+        ".reg",
+        ".visible",
+        ".extern",
+        ".weak",
+        ".common",
+        ".align",
+        ".attribute",
+        ".entry",
+        ".func",
+        ".alias",
+    ]
 )
 
 
@@ -247,7 +263,7 @@ class Opaque:
     """A statement, declaration or header that the grammar does not know, kept as it stands.
 
     Nothing is known of what it does: `linearise` refuses the function that holds it, and every function that it may
-    concern. `name` is its first word, `problem` what the grammar says, `at` the offset in `text` that it says it of.
+    concern. `name` is what a message calls it, `problem` what the grammar says, and `at` where in `text`.
     """
 
     trivia: str
@@ -279,7 +295,7 @@ class Opaque:
 
         Any other directive of module scope may hold for the whole module.
         """
-        return self.name in _DECLARING
+        return self.name.partition(" ")[0] in _DECLARING
 
     @property
     def is_debug(self) -> bool:
@@ -295,6 +311,18 @@ class Block:
     span: Span
     items: tuple[BodyItem, ...]
     closing: str
+
+    def walk(self) -> Iterator[BodyItem]:
+        """Everything inside, the blocks and what they hold included, in order."""
+        opened = [iter(self.items)]
+        while opened:
+            for item in opened[-1]:
+                yield item
+                if isinstance(item, Block):
+                    opened.append(iter(item.items))
+                    break
+            else:
+                opened.pop()
 
 
 BodyItem = Instruction | Label | RegDecl | VarDecl | Directive | Block | Opaque

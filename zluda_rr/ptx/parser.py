@@ -53,7 +53,8 @@ _REPEATED = frozenset({"loc", "branchtargets"})
 _NAME = re.compile(r"\.(\w+)")
 _FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak|common)\s*)*\.(?:entry|func)\b")
 _FUNCTION_NAME = re.compile(
-    r"\.(entry|func)\b\s*(?:\.attribute\s*\([^()]*(?:\([^()]*\)\s*)?\)\s*)*(?:\([^()]*\))?\s*([A-Za-z_$%][\w$]*)", re.ASCII
+    r"\.(entry|func)\b\s*(?:\.attribute\s*\([^()]*(?:\([^()]*\)\s*)?\)\s*)*(?:\([^()]*\))?\s*([A-Za-z_$%][\w$]*)",
+    re.ASCII,
 )
 _SECTION = re.compile(r"\.section\s+[\w.]+\s*\{[^}]*\Z")
 # Control characters, and what a decoder puts in place of bytes that are no text.
@@ -143,7 +144,7 @@ class _Parser:
             named = _FUNCTION_NAME.search(blank_comments(header))
             if named is None or not is_balanced(header):
                 raise self._located(problem, self.position - len(header)) from None
-            unread = self._opaque(trivia, header, span, f".{named.group(1)}", problem)
+            unread = self._opaque(trivia, header, span, f".{named.group(1)} {named.group(2)}", problem)
             kind: Literal["entry", "func"] = "entry" if named.group(1) == "entry" else "func"
             return Function(trivia, header, span, kind, named.group(2), (), (), (), (), None, unread), problem
 

@@ -24,9 +24,7 @@ _HEADER = rf"(?:[^;/\"\#{{}}]++|{_COMMENT}|{_STRING}(?:{_GAP};)?+|{_LONE})"
 # Directives that no semicolon ends.
 _WHOLE = r"(?:0[xX][\da-fA-F]+|\d+)"
 _PLACE = rf"{_SPACE}{_WHOLE}{_SPACE}{_WHOLE}{_SPACE}{_WHOLE}(?![\w$.])"
-_INLINED = (
-    rf"{_GAP},{_GAP}function_name{_SPACE}[\w$%]+(?:{_GAP}\+{_GAP}{_WHOLE})?+{_GAP},{_GAP}inlined_at{_PLACE}"
-)
+_INLINED = rf"{_GAP},{_GAP}function_name{_SPACE}[\w$%]+(?:{_GAP}\+{_GAP}{_WHOLE})?+{_GAP},{_GAP}inlined_at{_PLACE}"
 _LOC = rf"\.loc{_PLACE}(?:{_INLINED})?"
 _FILE = rf"\.file{_SPACE}{_WHOLE}{_SPACE}{_STRING}(?:{_GAP},{_GAP}{_WHOLE}{_GAP},{_GAP}{_WHOLE})?"
 _LINE_DIRECTIVE = f"{_LOC}|{_FILE}"
@@ -59,8 +57,8 @@ PIECE = re.compile(rf"(?:[^;/\"\#()\[\]{{}}]++|{_REST})++|[;()\[\]{{}}]", re.ASC
 
 # A directive that begins an item of module scope, at the start of a line.
 ITEM_START = re.compile(
-    r"^[ \t]*\.(?:visible|extern|weak|common|entry|func|global|const|shared|tex|section|file|pragma|alias|version|target"
-    r"|address_size)\b",
+    r"^[ \t]*\.(?:visible|extern|weak|common|entry|func|global|const|shared|tex|section|file|pragma|alias"
+    r"|version|target|address_size)\b",
     re.MULTILINE | re.ASCII,
 )
 

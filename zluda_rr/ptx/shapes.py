@@ -94,7 +94,9 @@ class _Slot:
         if isinstance(part, Token):
             return _Slot("atom", (), [], 1)
         children = tuple(_Slot.of(child) for child in part.children if isinstance(child, Tree))
-        own = sum(isinstance(child, Token) and child.type not in ("NOT", "MINUS", "SELECTOR") for child in part.children)
+        own = sum(
+            isinstance(child, Token) and child.type not in ("NOT", "MINUS", "SELECTOR") for child in part.children
+        )
         selector = next((str(t)[1:] for t in part.children if isinstance(t, Token) and t.type == "SELECTOR"), "")
         return _Slot(str(part.data), children, [], own, selector)
 

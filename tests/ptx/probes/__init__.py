@@ -70,7 +70,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one ptxas said: `message` is its first error, "" where it accepts. `value` is what a "value" probe became."""
+    """What one ptxas said: `message` is its first error, "" where it accepts. `value`: what a "value" probe became."""
 
     message: str
     value: int | None = None

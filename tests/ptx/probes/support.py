@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from zluda_rr.ptx import Block, BodyItem, Module, Opaque
+from zluda_rr.ptx import Module, Opaque, linearise
 
 
 def opaque(module: Module) -> list[Opaque]:
     """Every opaque node of a module."""
-    inside = (item for function in module.functions if function.body for item in items(function.body))
+    inside = (item for function in module.functions if function.body for item in function.body.walk())
     return [*module.opaque, *(item for item in inside if isinstance(item, Opaque))]
 
 
-def items(block: Block) -> Iterator[BodyItem]:
-    """Everything in a block, inner blocks' items too."""
-    pending = [block]
-    while pending:
-        for item in pending.pop().items:
-            yield item
-            if isinstance(item, Block):
-                pending.append(item)
+def understand(module: Module) -> None:
+    """Raises the PtxError of the first function that is not understood."""
+    for function in module.functions:
+        if function.body is not None:
+            linearise(function, module)
