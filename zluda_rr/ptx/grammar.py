@@ -99,7 +99,7 @@ def _name(terminal: str) -> str:
 
 def _names(terminals: set[str]) -> tuple[str, ...]:
     """What a person calls a set of terminals, sorted."""
-    names = {_name(n) for n in terminals - {"$END", "WHITE", "LINE_COMMENT", "BLOCK_COMMENT", "LINE_MARKER", "SELECTOR"}}
+    names = {_name(n) for n in terminals - _UNNAMED}
     if names >= _OPERAND:
         names = names - _OPERAND - {'"("'} | {"an operand"}
     directives = {name for name in names if name.startswith('".')}
@@ -108,6 +108,7 @@ def _names(terminals: set[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+_UNNAMED = frozenset({"$END", "WHITE", "LINE_COMMENT", "BLOCK_COMMENT", "LINE_MARKER", "SELECTOR"})
 _OPERAND = frozenset({'"!"', '"-"', '"["', '"{"', "a constant", "a name", "a register"})
 _MANY = 6
 

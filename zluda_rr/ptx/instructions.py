@@ -30,9 +30,11 @@ _PLAIN_IN_CALL = re.compile(r"[\s,\[\]{}|!+()]*")
 class InstructionReader:
     """Reads the instructions of one module."""
 
-    __slots__ = ("_failed", "_shapes")
+    __slots__ = ("_failed", "_shapes", "_warp_size")
 
-    def __init__(self) -> None:
+    def __init__(self, *, warp_size: bool = False) -> None:
+        """`warp_size`: the constant WARP_SZ may occur."""
+        self._warp_size = warp_size
         self._shapes: dict[_Key, InstructionShape] = {}
         self._failed: set[tuple[_Key, str]] = set()
 
@@ -45,7 +47,11 @@ class InstructionReader:
         key = (opcode, "\0".join(parts[::2]), sign)
         words = tuple(parts[1::2])
         shape = self._shapes.get(key)
-        if shape is not None and _fits(shape, words) and "WARP_SZ" not in words:
+        if (
+            shape is not None
+            and (not shape.exacting or _fits(shape, words))
+            and not (self._warp_size and "WARP_SZ" in words)
+        ):
             return shape, words
         return self._read_slowly(text, key, parts)
 

@@ -85,7 +85,7 @@ class _Parser:
         self.position = 0
         self.line = 1
         self.column = 1
-        self.reader = InstructionReader()
+        self.reader = InstructionReader(warp_size="WARP_SZ" in text)
         self.trees: dict[str, ChunkTree] = {}
         self.checked: set[tuple[str, str]] = set()
 

@@ -29,10 +29,13 @@ _LOC = rf"\.loc{_PLACE}(?:{_INLINED})?"
 _FILE = rf"\.file{_SPACE}{_WHOLE}{_SPACE}{_STRING}(?:{_GAP},{_GAP}{_WHOLE}{_GAP},{_GAP}{_WHOLE})?"
 _LINE_DIRECTIVE = f"{_LOC}|{_FILE}"
 
+# Behind an opcode; the first branch is the usual one.
+_NO_LABEL = rf"(?![ \t]*+(?::|(?=[\r\n\f\x1a/\#]){_GAP}:))"
+
 # Groups: 1 trivia, 2 "!" of the guard, 3 guard register, 4 opcode with modifiers, 5 operands, 6 label, 7 anything else.
 BODY_CHUNK = re.compile(
     rf"""{_TRIVIA}(?:
-    (?:@({_GAP}!?){_GAP}([%\w$]++){_SPACE})?([a-z]\w*+(?:\.[\w:]+)*+)(?!{_GAP}:)({_ANY_BRACES}*+);
+    (?:@({_GAP}!?){_GAP}(%[\w$]++|[A-Za-z_$][\w$]*+){_SPACE})?([a-z]\w*+(?:\.[\w:]+)*+){_NO_LABEL}({_ANY_BRACES}*+);
   | ([A-Za-z_$%][\w$]*+){_GAP}:(?!:)
   | ([{{}}] | {_LINE_DIRECTIVE} | \.[a-z]+{_ANY_BRACES}*+;)
     )""",
@@ -65,8 +68,8 @@ ITEM_START = re.compile(
 # Registers, names and constants of an instruction's operands; what stands between them is the shape. The spelling of
 # each kind equals the grammar's terminals REGISTER, NAME and NUMBER.
 WORD = re.compile(
-    r"((?:%[\w$]+|(?<![\w$.])[A-Za-z_$][\w$]*)(?:\.[xyzwrgba](?![\w$]))?"
-    r"|-?(?<![\w$.])(?:0[fF][0-9A-Fa-f]{8}|0[dD][0-9A-Fa-f]{16}|0[xX][0-9A-Fa-f]{1,16}U?|0[bB][01]{1,64}U?"
+    r"((?:%[\w$]+|[A-Za-z_$](?<![\w$.][A-Za-z_$])[\w$]*)(?:\.[xyzwrgba](?![\w$]))?"
+    r"|(?=[\d.\-])-?(?<![\w$.])(?:0[fF][0-9A-Fa-f]{8}|0[dD][0-9A-Fa-f]{16}|0[xX][0-9A-Fa-f]{1,16}U?|0[bB][01]{1,64}U?"
     r"|\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|0[0-7]{0,22}U?|[1-9]\d{0,19}U?)(?![\w$.]))",
     re.ASCII,
 )

@@ -52,6 +52,8 @@ class InstructionShape:
     numeric: tuple[int, ...]
     bases: tuple[int, ...]
     names: tuple[int, ...]
+    exacting: bool
+    """Any of the three has something."""
 
     def fill(self, words: Words, registers: Names = ()) -> tuple[Operand, ...]:
         """The operands; a plain name that is in `registers` becomes a Register."""
@@ -73,7 +75,10 @@ def parse_shape(chunk: str) -> InstructionShape:
     numeric = tuple(slot.words[-1] for slot in slots for slot in slot.walk() if slot.kind in _OFFSET_KINDS)
     bases = tuple(slot.children[0].words[0] for slot in slots for slot in slot.walk() if slot.kind == "address")
     names = tuple(index for slot in slots for slot in slot.walk() for index in slot.named_words())
-    return InstructionShape(spelling, opcode, tuple(modifiers), form, builders, reads, writes, numeric, bases, names)
+    exacting = bool(numeric or bases or names)
+    return InstructionShape(
+        spelling, opcode, tuple(modifiers), form, builders, reads, writes, numeric, bases, names, exacting
+    )
 
 
 _OFFSET_KINDS = ("address_offset", "symbol_offset")

@@ -251,6 +251,8 @@ class _Builder:
         if guard is not None:
             if guard.register in rename:
                 guard = Guard(rename[guard.register], guard.negated)
+            if guard.register not in registers:
+                raise self._error(f"register {guard.register} is not declared", item.span, item.text)
             uses.append(guard.register)
             self.seen.add(guard.register)
         self.seen.update(words)

@@ -18,7 +18,7 @@ class VectorRegisters:
 
     def __init__(self) -> None:
         self._lanes: dict[str, int] = {}
-        self._reader = InstructionReader()
+        self._reader = InstructionReader(warp_size=True)
 
     def __bool__(self) -> bool:
         return bool(self._lanes)
