@@ -109,7 +109,9 @@ GOLDEN = {
     ),
     "fraction as an offset": (
         entry("\tld.global.u32 %r3, [%rd1+9.0];"),
-        place('13:2: cannot read ld.global.u32: expected an integer, found "9.0"', "   ld.global.u32 %r3, [%rd1+9.0];", 3),
+        place(
+            '13:2: cannot read ld.global.u32: expected an integer, found "9.0"', "   ld.global.u32 %r3, [%rd1+9.0];", 3
+        ),
     ),
     "fraction as an address": (
         entry("\tld.global.u32 %r3, [9.0];"),
@@ -125,7 +127,11 @@ GOLDEN = {
     ),
     "letters of another script": (
         entry("\tmov.u32 %r3, déjà;"),
-        place('13:16: cannot read mov.u32: expected ")", "+", ",", ";", "|", "}" or a constant, found "éjà"', "   mov.u32 %r3, déjà;", 17),
+        place(
+            '13:16: cannot read mov.u32: expected ")", "+", ",", ";", "|", "}" or a constant, found "éjà"',
+            "   mov.u32 %r3, déjà;",
+            17,
+        ),
     ),
     "unknown directive": (
         entry("\tret;") + ".frobnicate 3\n",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zluda_rr.errors import UserError
 from zluda_rr.image import PtxImage, modules_in
-from zluda_rr.ptx import Module, parse, print_module
+from zluda_rr.ptx import Module, PtxError, parse, print_module
 from zluda_rr.rewrite import LayerContract, examine_cut, fuse_module, load_contracts, match_entry, rewrite_module
 
 from .bitcode import name_bodies
@@ -103,10 +103,13 @@ def transform_text(text: str, settings: Settings) -> Entry:
     outcomes = []
     for name in [function.name for function in module.entries if wanted(function.name)]:
         outcome = LayerOutcome(name.removeprefix(_FAMILY).removesuffix("_kernel"), (), "no rule for it")
-        if name in contracts:
-            module, outcome = apply_layer(module, contracts[name], nvidia)
-        if not outcome.cuts and _fuses(settings):
-            module, outcome = apply_fusion(module, name, outcome)
+        try:
+            if name in contracts:
+                module, outcome = apply_layer(module, contracts[name], nvidia)
+            if not outcome.cuts and _fuses(settings):
+                module, outcome = apply_fusion(module, name, outcome)
+        except PtxError as error:  # this kernel is not understood; the others may be
+            outcome = replace(outcome, reason=f"line {error.line}: {error.message}")
         outcomes.append(outcome)
     note = "; ".join(map(str, outcomes))
     if module is original:

@@ -69,7 +69,8 @@ def _param(tree: ChunkTree) -> Param:
     name = str(next(t for t in tree.children if isinstance(t, Token) and t.type in ("NAME", "REGISTER")))
     aligned = [*_trees(tree, "align"), *_trees(tree, "pointer_align")]
     align = integer(str(aligned[0].children[0])) if aligned else None
-    return Param(name, _type(tree), align, (_count(tree) or 0) * _vector(tree))
+    space = next(str(t)[1:] for t in _tokens(tree, "PARAM_SPACE"))
+    return Param(name, _type(tree), align, (_count(tree) or 0) * _vector(tree), space)
 
 
 def _init(tree: ChunkTree, text: str, initialisers: Mapping[int, int]) -> str | None:

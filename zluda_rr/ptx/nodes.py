@@ -333,12 +333,15 @@ BodyItem = Instruction | Label | RegDecl | VarDecl | Directive | Block | Opaque
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter of a function: `count` bytes for `.b8 name[40]`, 1 for a scalar. `type` has no dot."""
+    """A parameter of a function: `count` bytes for `.b8 name[40]`, 1 for a scalar. `type` has no dot, nor has `space`:
+    "param", or "reg" for one that is a register of the function.
+    """
 
     name: str
     type: str
     align: int | None
     count: int
+    space: str = "param"
 
     @property
     def nbytes(self) -> int:

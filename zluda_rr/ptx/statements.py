@@ -178,7 +178,8 @@ class _Builder:
 
     def walk(self, body: Block) -> None:
         """Of each block the declarations first (a name is visible in all of it), then its statements in order."""
-        opened: list[tuple[Iterator[BodyItem], dict[str, str]]] = [(iter(body.items), self._enter(body, {}))]
+        names = self._enter(body, self._parameters())
+        opened: list[tuple[Iterator[BodyItem], dict[str, str]]] = [(iter(body.items), names)]
         pending = ""  # the label a .branchtargets list belongs to
         while opened:
             items, rename = opened[-1]
@@ -196,6 +197,17 @@ class _Builder:
                     self.branch_targets[pending] = tuple(rename.get(word, word) for word in item.words)
             else:
                 opened.pop()
+
+    def _parameters(self) -> dict[str, str]:
+        """Registers that are parameters; the spellings of the lanes of vectors among them."""
+        lanes: dict[str, str] = {}
+        for param in (*self.function.returns, *self.function.params):
+            if param.space == "reg" and param.count == 1:
+                self.registers[param.name] = param.type
+            elif param.space == "reg":
+                lanes |= self.vectors.declare(param.name, param.count, "")
+                self.registers.update(dict.fromkeys(lanes.values(), param.type))
+        return lanes
 
     def _enter(self, block: Block, outer: dict[str, str]) -> dict[str, str]:
         """Enter the block's names; the renaming that holds inside it."""
@@ -290,7 +302,10 @@ class _Builder:
         unknown = {
             word
             for word in self.seen
-            if word[0] == "%" and word not in self.registers and not isa.is_special_register(word)
+            if word[0] == "%"
+            and word not in self.registers
+            and word not in self.labels
+            and not isa.is_special_register(word)
         }
         if not unknown:
             return
