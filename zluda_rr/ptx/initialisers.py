@@ -17,6 +17,8 @@ _PLAIN = re.compile(_ITEM, re.ASCII)
 _LIST = re.compile(rf"\{{(?:{_ITEM}(?:,{_ITEM})*+|\s*+)\}}", re.ASCII)
 # Of textures, samplers and surfaces: `{ addr_mode_0 = wrap, filter_mode = nearest }`.
 _SETTINGS = re.compile(r"\s*\{\s*\w+\s*=\s*\w+\s*(?:,\s*\w+\s*=\s*\w+\s*)*\}\s*", re.ASCII)
+_DEEPEST = 50
+"""Lists inside one another."""
 _LONGEST = 20_000
 """Characters that the grammar of constants is asked about."""
 
@@ -51,7 +53,7 @@ def _end(chunk: str, at: int) -> int:
 def check_initialiser(text: str) -> None:
     """Raises ChunkError, with its offset in `text`, for what is no initialiser: `{1,,2}`."""
     short = text
-    while True:
+    for _ in range(_DEEPEST):
         shorter = _LIST.sub("0", short)
         if shorter == short:
             break

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, Protocol
 from .isa import Form
 from .problem import PtxError
 
-_NAMES = re.compile(r"[\w$%]+", re.ASCII)
+_NAMES = re.compile(r"(?<![\w$.])[A-Za-z_$%][\w$]*", re.ASCII)
 # The state spaces and what may stand before them, functions and their other names.
 _DECLARING = frozenset(
     [
@@ -40,6 +40,11 @@ _DECLARING = frozenset(
         ".alias",
     ]
 )
+
+
+def names_in(text: str) -> list[str]:
+    """Everything in a text that can be a name, comments and all; no words behind a dot."""
+    return _NAMES.findall(text)
 
 
 class Span(NamedTuple):
@@ -284,10 +289,6 @@ class Opaque:
         column = len(indent) + self.at - start + 1
         message = f"cannot read {self.name}: {self.problem}" if self.name else self.problem
         return PtxError(filename, self.span.line + line, column, message, source, self.expected)
-
-    def mentions(self, names: Container[str]) -> bool:
-        """Does it contain one of the names; outside comments or not."""
-        return any(word in names for word in _NAMES.findall(self.text))
 
     @property
     def declares_only(self) -> bool:

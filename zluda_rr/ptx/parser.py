@@ -209,9 +209,7 @@ class _Parser:
         try:
             shape, words = self.reader.read(text, "!" if negated else "", opcode, operands)
         except ChunkError as problem:
-            if not is_balanced(operands):
-                raise self._located(problem, start) from None
-            return self._opaque(trivia, text, span, opcode, problem)
+            return self._kept(trivia, text, span, opcode, problem)
         return Instruction(trivia, text, span, shape, words, None if guard is None else Guard(guard, negated))
 
     def _opaque_statement(self, opened: Span) -> Opaque:
@@ -237,7 +235,7 @@ class _Parser:
         try:
             return self._declared(trivia, chunk, span)
         except ChunkError as problem:
-            return [self._unknown(trivia, chunk, span, problem)]
+            return [self._kept(trivia, chunk, span, f".{_directive_name(chunk)}", problem)]
 
     def _declared(self, trivia: str, chunk: str, span: Span) -> list[RegDecl | VarDecl | Opaque]:
         try:
@@ -251,11 +249,20 @@ class _Parser:
         except NotIntegerError as error:
             raise ChunkError(str(error), 0) from None
 
-    def _unknown(self, trivia: str, chunk: str, span: Span, problem: ChunkError) -> Opaque:
-        """A declaration or directive that was stepped over; an error where its end is not to be trusted."""
-        if not is_balanced(chunk):
-            raise self._located(problem, self.position - len(chunk))
-        return self._opaque(trivia, chunk, span, f".{_directive_name(chunk)}", problem)
+    def _kept(self, trivia: str, text: str, span: Span, name: str, problem: ChunkError) -> Opaque:
+        """A statement of a body or of the module that was stepped over and is not known.
+
+        With semicolons inside brackets it is longer than the scanner took it for. An error where it has no end.
+        """
+        if not is_balanced(text):
+            start = self.position - len(text)
+            end = opaque_end(self.text, start)
+            if end is None:
+                raise self._located(problem, start)
+            rest = self.text[self.position : end]
+            span = Span(span.line, span.column, self._advance("", rest).end_line)
+            text += rest
+        return self._opaque(trivia, text, span, name, problem)
 
     def _directive(self, trivia: str, own: str) -> Directive | Opaque:
         span = self._advance(trivia, own)
@@ -269,7 +276,7 @@ class _Parser:
         except ChunkError as problem:
             if name in _MODULE_HEAD:
                 raise self._located(problem, self.position - len(own)) from None
-            return self._unknown(trivia, own, span, problem)
+            return self._kept(trivia, own, span, f".{name}", problem)
         if name not in _REPEATED:
             return Directive(trivia, own, span, name, tuple(str(t) for t in tree.scan_values(_is_word)))
         self.checked.add(key)

@@ -22,6 +22,7 @@ from .nodes import (
     RegDecl,
     Span,
     VarDecl,
+    names_in,
 )
 from .problem import PtxError
 from .vectors import VectorRegisters
@@ -220,6 +221,7 @@ class _Builder:
                 self._registers(item, suffix, own, lanes)
             elif type(item) is VarDecl:
                 self.variables[item.name + suffix] = item
+                self.seen.update(names_in(item.text))
                 own[item.name] = item.name + suffix
             elif type(item) is Label:
                 own[item.name] = item.name + suffix
@@ -292,9 +294,9 @@ class _Builder:
 
     def check_opaque(self, module: Module) -> None:
         """Nothing that the module declares in a way that is not understood may be used."""
-        used = self.seen | self.variables.keys()
+        used = self.seen - {self.function.name}
         for item in module.opaque:
-            if item.declares_only and item.mentions(used - {self.function.name}):
+            if item.declares_only and not used.isdisjoint(names_in(item.text)):
                 raise item.error(self.filename)
 
     def check_declared(self) -> None:
