@@ -91,7 +91,7 @@ def test_the_hook_replaces_the_other_layer() -> None:
     assert entry.kind == Kind.REPLACED
     assert "odd refused: line " in entry.note
     assert REASON in entry.note
-    assert entry.text.rstrip().endswith(odd.rstrip())
+    assert odd in entry.text
 
 
 @pytest.mark.parametrize("scope", [".frobnicate 3\n", ".rounding .rz;\n"])

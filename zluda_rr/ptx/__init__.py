@@ -2,6 +2,7 @@
 
 from . import isa
 from .collection import no_collection
+from .constants import immediate
 from .defuse import DefUse
 from .edit import add_module_item, edit_function
 from .flow import BasicBlock, ControlFlow
@@ -76,6 +77,7 @@ __all__ = [
     "Vector",
     "add_module_item",
     "edit_function",
+    "immediate",
     "isa",
     "linearise",
     "no_collection",

@@ -10,7 +10,11 @@ NUMBER_START = frozenset("-.0123456789")
 _WHOLE = re.compile(r"-?(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|[0-9]+)U?")
 
 
-class NotIntegerError(ValueError):
+class DeclarationError(ValueError):
+    """A declaration that the grammar takes and that cannot be; the parser adds the place."""
+
+
+class NotIntegerError(DeclarationError):
     """A number of another kind where only an integer can stand; the parser adds the place."""
 
 

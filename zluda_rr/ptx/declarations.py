@@ -8,9 +8,9 @@ from typing import Literal
 
 from lark import Token, Tree
 
-from .constants import integer
+from .constants import DeclarationError, integer
 from .grammar import ChunkTree
-from .nodes import Function, Param, RegDecl, Span, VarDecl
+from .nodes import Function, Param, RegDecl, Span, VarDecl, type_bytes
 
 
 def register_declaration(tree: ChunkTree, trivia: str, text: str, span: Span) -> RegDecl:
@@ -35,6 +35,7 @@ def variable_declarations(
     linkage = tuple(str(t.children[0])[1:] for t in _trees(tree, "linkage"))
     space = next(str(t)[1:] for t in _tokens(tree, "SPACE"))
     align = next((integer(str(t.children[0])) for t in _trees(tree, "align")), None)
+    _check_size(tree)
     commas = [t.start_pos or 0 for t in _tokens(tree, "COMMA")]
     starts = [0, *(c + 1 for c in commas)]
     ends = [*starts[1:], len(text)]
@@ -70,6 +71,8 @@ def _param(tree: ChunkTree) -> Param:
     aligned = [*_trees(tree, "align"), *_trees(tree, "pointer_align")]
     align = integer(str(aligned[0].children[0])) if aligned else None
     space = next(str(t)[1:] for t in _tokens(tree, "PARAM_SPACE"))
+    if space != "reg":
+        _check_size(tree)
     return Param(name, _type(tree), align, (_count(tree) or 0) * _vector(tree), space)
 
 
@@ -93,6 +96,14 @@ def _vector(tree: ChunkTree) -> int:
 
 def _type(tree: ChunkTree) -> str:
     return next(str(t)[1:] for t in _tokens(tree, "TYPE"))
+
+
+def _check_size(tree: ChunkTree) -> None:
+    """Raises DeclarationError for what cannot lie in memory: a predicate."""
+    try:
+        type_bytes(_type(tree))
+    except KeyError:
+        raise DeclarationError(f"a .{_type(tree)} has no size") from None
 
 
 def _trees(tree: ChunkTree, data: str) -> Iterator[ChunkTree]:

@@ -9,7 +9,7 @@ from typing import Literal
 from lark import Token
 
 from .collection import no_collection
-from .constants import NotIntegerError
+from .constants import DeclarationError
 from .declarations import function_header, register_declaration, variable_declarations
 from .grammar import ChunkError, ChunkTree, first_word, parse_chunk
 from .initialisers import check_initialiser, cut_initialisers
@@ -138,7 +138,7 @@ class _Parser:
             try:
                 tree = self._tree("function_header", header)
                 return function_header(tree, trivia, header, span), None
-            except NotIntegerError as error:
+            except DeclarationError as error:
                 raise ChunkError(str(error), 0) from None
         except ChunkError as problem:
             named = _FUNCTION_NAME.search(blank_comments(header))
@@ -246,7 +246,7 @@ class _Parser:
             for start, end in initialisers.items():
                 _check_at(blank_comments(chunk), start + 1, end)
             return list(variable_declarations(tree, trivia, chunk, span, initialisers))
-        except NotIntegerError as error:
+        except DeclarationError as error:
             raise ChunkError(str(error), 0) from None
 
     def _kept(self, trivia: str, text: str, span: Span, name: str, problem: ChunkError) -> Opaque:
