@@ -3,6 +3,7 @@
 import pytest
 
 from tests.ptx.modules import HEADER, entry, sample
+from tests.ptx.probes.support import understand
 from zluda_rr.errors import UserError
 from zluda_rr.ptx import PtxError, parse
 
@@ -36,12 +37,12 @@ GOLDEN = {
     ),
     "missing semicolon": (
         entry("\tmov.u32 %r1, %r2\n\tadd.s32 %r3, %r1, 1;"),
-        'm.ptx:14:2: expected ",", ";" or "|", found "add.s32"\n   add.s32 %r3, %r1, 1;\n   ^',
+        'm.ptx:14:2: cannot read mov.u32: expected ",", ";" or "|", found "add.s32"\n   add.s32 %r3, %r1, 1;\n   ^',
     ),
     "missing operand": (
         entry("\tadd.s32 %r3, , 1;"),
         place(
-            '13:15: expected an operand, found ","',
+            '13:15: cannot read add.s32: expected an operand, found ","',
             "   add.s32 %r3, , 1;",
             16,
         ),
@@ -49,7 +50,7 @@ GOLDEN = {
     "bad constant": (
         entry("\tmov.u32 %r3, 12abc;"),
         place(
-            '13:15: expected an operand, found "12abc"',
+            '13:15: cannot read mov.u32: expected an operand, found "12abc"',
             "   mov.u32 %r3, 12abc;",
             16,
         ),
@@ -92,47 +93,53 @@ GOLDEN = {
     ),
     "bad type": (
         entry("\t.reg .b17 x;"),
-        'm.ptx:13:7: expected ".v4" or a type, found ".b17"\n   .reg .b17 x;\n        ^',
+        'm.ptx:13:7: cannot read .reg: expected ".align", ".v4" or a type, found ".b17"\n   .reg .b17 x;\n        ^',
     ),
     "octal": (
         entry("\tmov.u32 %r3, 089;"),
-        place('13:15: expected an operand, found "089"', "   mov.u32 %r3, 089;", 16),
+        place('13:15: cannot read mov.u32: expected an operand, found "089"', "   mov.u32 %r3, 089;", 16),
     ),
     "huge constant": (
         entry("\tmov.u32 %r3, 99999999999999999999999;"),
         place(
-            '13:15: expected an operand, found "99999999999999999999999"',
+            '13:15: cannot read mov.u32: expected an operand, found "99999999999999999999999"',
             "   mov.u32 %r3, 99999999999999999999999;",
             16,
         ),
     ),
     "fraction as an offset": (
         entry("\tld.global.u32 %r3, [%rd1+9.0];"),
-        place('13:2: expected an integer, found "9.0"', "   ld.global.u32 %r3, [%rd1+9.0];", 3),
+        place(
+            '13:2: cannot read ld.global.u32: expected an integer, found "9.0"', "   ld.global.u32 %r3, [%rd1+9.0];", 3
+        ),
     ),
     "fraction as an address": (
         entry("\tld.global.u32 %r3, [9.0];"),
-        place('13:2: expected an integer, found "9.0"', "   ld.global.u32 %r3, [9.0];", 3),
+        place('13:2: cannot read ld.global.u32: expected an integer, found "9.0"', "   ld.global.u32 %r3, [9.0];", 3),
     ),
     "fraction as a block size": (
         HEADER + ".visible .entry k() .maxntid 9.0\n{\n\tret;\n}\n",
-        place('5:1: expected an integer, found "9.0"', "  .visible .entry k() .maxntid 9.0", 2),
+        place('5:1: cannot read .entry k: expected an integer, found "9.0"', "  .visible .entry k() .maxntid 9.0", 2),
     ),
     "float bits as a dimension": (
         entry("\t.shared .b8 x[0f3F800000];"),
-        place('13:2: expected an integer, found "0f3F800000"', "   .shared .b8 x[0f3F800000];", 3),
+        place('13:2: cannot read .shared: expected an integer, found "0f3F800000"', "   .shared .b8 x[0f3F800000];", 3),
     ),
     "letters of another script": (
         entry("\tmov.u32 %r3, déjà;"),
-        place('13:16: expected ")", "+", ",", ";", "|", "}" or a constant, found "éjà"', "   mov.u32 %r3, déjà;", 17),
+        place(
+            '13:16: cannot read mov.u32: expected ")", "+", ",", ";", "|", "}" or a constant, found "éjà"',
+            "   mov.u32 %r3, déjà;",
+            17,
+        ),
     ),
     "unknown directive": (
-        HEADER + ".frobnicate 3\n",
-        place('5:1: expected a directive, found ".frobnicate"', "  .frobnicate 3", 2),
+        entry("\tret;") + ".frobnicate 3\n",
+        place('15:1: cannot read .frobnicate: expected a directive, found ".frobnicate"', "  .frobnicate 3", 2),
     ),
     "too deep": (
         entry("{" * 10_000 + "}" * 10_000),
-        place("13:64: blocks are nested deeper than 64", "  " + "{" * 160, 65),
+        place("13:4096: blocks are nested deeper than 4096", "  " + "{" * 160, 82),
     ),
     "twice": (
         entry("\tret;") + ".visible .entry k()\n{\n\tret;\n}\n",
@@ -145,7 +152,7 @@ GOLDEN = {
 def test_messages(name: str) -> None:
     text, message = GOLDEN[name]
     with pytest.raises(PtxError) as caught:
-        parse(text, filename="m.ptx")
+        understand(parse(text, filename="m.ptx"))
     assert isinstance(caught.value, UserError)
     assert str(caught.value) == message
 
@@ -173,7 +180,7 @@ def test_truncated_output_is_an_error_near_its_end(name: str, fraction: float) -
 def test_a_long_line_is_cut_around_the_place() -> None:
     text = entry("\t" + "mov.u32 %r1, 1; " * 100 + "mov.u32 %r1, ;" + " mov.u32 %r1, 1;" * 100)
     with pytest.raises(PtxError) as caught:
-        parse(text)
+        understand(parse(text))
     _, source, caret = str(caught.value).split("\n")
     assert len(source) <= 162
     assert source[len(caret) - 1] == ";"
@@ -182,5 +189,5 @@ def test_a_long_line_is_cut_around_the_place() -> None:
 
 def test_expected_names_are_there_for_programs() -> None:
     with pytest.raises(PtxError) as caught:
-        parse(entry("ld.global.u32 %r3, [%rd1;"))
+        understand(parse(entry("ld.global.u32 %r3, [%rd1;")))
     assert caught.value.expected == ('"+"', '","', '"]"', "a constant")

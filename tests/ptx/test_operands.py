@@ -5,6 +5,7 @@ import struct
 import pytest
 
 from tests.ptx.modules import entry
+from tests.ptx.probes.support import understand
 from zluda_rr.ptx import (
     Address,
     Coordinates,
@@ -15,6 +16,7 @@ from zluda_rr.ptx import (
     Negated,
     Operand,
     Pair,
+    PtxError,
     Register,
     Symbol,
     Vector,
@@ -121,8 +123,8 @@ def test_equal_shapes_are_parsed_once() -> None:
 
 def test_a_shape_does_not_hide_a_bad_offset() -> None:
     text = entry("ld.shared.u32 %r1, [%r2+4];\nld.shared.u32 %r1, [%r2+%r3];")
-    with pytest.raises(Exception, match=r"expected .*constant.*found \"%r3\""):
-        parse(text)
+    with pytest.raises(PtxError, match=r"expected .*constant.*found \"%r3\""):
+        understand(parse(text))
 
 
 def test_statement_operands_are_resolved() -> None:

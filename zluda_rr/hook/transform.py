@@ -10,7 +10,7 @@ from pathlib import Path
 from zluda_rr.contract import LayerContract, load_contracts
 from zluda_rr.errors import UserError
 from zluda_rr.image import PtxImage, modules_in
-from zluda_rr.ptx import Module, parse, print_module
+from zluda_rr.ptx import Module, PtxError, parse, print_module
 from zluda_rr.rewrite import examine_cut, fuse_module, match_entry, rewrite_module
 
 from .bitcode import name_bodies
@@ -104,13 +104,16 @@ def transform_text(text: str, settings: Settings) -> Entry:
     outcomes = []
     for name in [function.name for function in module.entries if wanted(function.name)]:
         outcome = LayerOutcome(name.removeprefix(_FAMILY).removesuffix("_kernel"), (), "no rule for it")
-        if name in contracts:
-            try:
+        try:
+            if name in contracts:
                 module, outcome = apply_layer(module, contracts[name], nvidia)
-            except UserError as error:  # this kernel stays, the others have their chance
-                outcome = replace(outcome, reason=" ".join(str(error).split()))
-        if not outcome.cuts and _fuses(settings):
-            module, outcome = apply_fusion(module, name, outcome)
+        except UserError as error:  # this kernel stays, the others have their chance
+            outcome = replace(outcome, reason=_one_line(error))
+        try:
+            if not outcome.cuts and _fuses(settings):
+                module, outcome = apply_fusion(module, name, outcome)
+        except PtxError as error:
+            outcome = replace(outcome, reason=_one_line(error))
         outcomes.append(outcome)
     note = "; ".join(map(str, outcomes))
     if module is original:
@@ -118,6 +121,11 @@ def transform_text(text: str, settings: Settings) -> Entry:
     result = print_module(module)
     finished = insert_bodies(without_contraction(result)) if nvidia else name_bodies(result)
     return Entry(Kind.REPLACED, note, finished)
+
+
+def _one_line(error: UserError) -> str:
+    """Why a kernel stays as it is, without the quoted source line."""
+    return f"line {error.line}: {error.message}" if isinstance(error, PtxError) else " ".join(str(error).split())
 
 
 def apply_fusion(module: Module, entry: str, refused: LayerOutcome) -> tuple[Module, LayerOutcome]:

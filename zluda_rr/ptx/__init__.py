@@ -2,6 +2,7 @@
 
 from . import isa
 from .collection import no_collection
+from .constants import immediate
 from .defuse import DefUse
 from .edit import (
     add_module_item,
@@ -28,11 +29,14 @@ from .nodes import (
     Module,
     ModuleItem,
     Negated,
+    Negative,
+    Opaque,
     Operand,
     Pair,
     Param,
     RegDecl,
     Register,
+    Selected,
     Span,
     Symbol,
     VarDecl,
@@ -66,12 +70,15 @@ __all__ = [
     "Module",
     "ModuleItem",
     "Negated",
+    "Negative",
+    "Opaque",
     "Operand",
     "Pair",
     "Param",
     "PtxError",
     "RegDecl",
     "Register",
+    "Selected",
     "Span",
     "Statement",
     "Symbol",
@@ -83,6 +90,7 @@ __all__ = [
     "define_functions",
     "edit_function",
     "form_text",
+    "immediate",
     "isa",
     "linearise",
     "no_collection",

@@ -5,10 +5,16 @@ import struct
 
 from .nodes import Immediate
 
+NUMBER_START = frozenset("-.0123456789")
+"""What a constant can begin with, and no name or register."""
 _WHOLE = re.compile(r"-?(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|[0-9]+)U?")
 
 
-class NotIntegerError(ValueError):
+class DeclarationError(ValueError):
+    """A declaration that the grammar takes and that cannot be; the parser adds the place."""
+
+
+class NotIntegerError(DeclarationError):
     """A number of another kind where only an integer can stand; the parser adds the place."""
 
 
@@ -22,7 +28,7 @@ def immediate(word: str) -> Immediate:
         return Immediate(word, "f32", int(digits[2:], 16) ^ (negative << 31))
     if prefix == "0d":
         return Immediate(word, "f64", int(digits[2:], 16) ^ (negative << 63))
-    if "." in digits:
+    if prefix != "0x" and not digits.isdigit() and any(c in digits for c in ".eE"):
         return Immediate(word, "f64", struct.unpack("<Q", struct.pack("<d", float(word)))[0])
     value = integer(digits)
     return Immediate(word, "int", -value if negative else value)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from .nodes import Block, Function, Instruction, Label, Module
+from .nodes import Block, BodyItem, Function, Instruction, Label, Module, Opaque
 from .parser import parse
 from .printer import block_pieces, print_module
 from .scan import blank_comments
@@ -41,7 +41,7 @@ def edit_function(
     if at_start:
         insertions.append((_line_end(text, layout.open + 1), 0, at_start))
     edited = _apply(text, _deletions(text, layout, set(delete)), sorted(insertions))
-    return parse(edited, filename=module.filename)
+    return _understood(parse(edited, filename=module.filename), function_name, len(module.opaque))
 
 
 def add_module_item(module: Module, text: str, *, before: str | None = None) -> Module:
@@ -54,7 +54,7 @@ def add_module_item(module: Module, text: str, *, before: str | None = None) -> 
         if isinstance(item, Function):
             if before in (None, item.name):
                 edited = _apply(source, [], [(_line_start(source, offset), 0, text)])
-                return parse(edited, filename=module.filename)
+                return _understood(parse(edited, filename=module.filename), item.name, len(module.opaque))
             if item.body is not None:
                 offset += sum(map(len, block_pieces(item.body)))
         offset += len(item.text)
@@ -168,6 +168,18 @@ def _list_end(entry: Function) -> int:
     raise AssertionError("a parsed header closes its parameter list")
 
 
+def _understood(edited: Module, function_name: str, opaque_before: int) -> Module:
+    """The result of an edit; PtxError where it brought in something opaque."""
+    function = edited.function(function_name)
+    inside = function.body.walk() if function is not None and function.body is not None else ()
+    opaque = next((item for item in inside if isinstance(item, Opaque)), None)
+    if opaque is None and len(edited.opaque) > opaque_before:
+        opaque = edited.opaque[-1]
+    if opaque is not None:
+        raise opaque.error(edited.filename)
+    return edited
+
+
 # --------------------------------------------------------------------------------------------------------------- layout
 
 
@@ -192,25 +204,34 @@ class _Layout:
     scopes: list[_Scope] = field(default_factory=list)
     instructions: list[tuple[int, Instruction]] = field(default_factory=list)
 
-    def place(self, block: Block, offset: int) -> int:
-        """Enter a block whose trivia begins at `offset`; returns the offset after its `}`."""
-        offset += len(block.trivia)
-        scope = _Scope(offset, 0, len(self.statements) + 1, 0)
-        self.scopes.append(scope)
-        offset += 1
-        for item in block.items:
-            if isinstance(item, Block):
-                offset = self.place(item, offset)
-                continue
-            start = offset + len(item.trivia)
-            offset = start + len(item.text)
-            if isinstance(item, Instruction | Label):
-                self.statements[len(self.statements) + 1] = (start, offset)
-            if isinstance(item, Instruction):
-                self.instructions.append((start, item))
-        scope.close = offset + len(block.closing)
-        scope.last = len(self.statements)
-        return scope.close + 1
+    def place(self, body: Block, offset: int) -> None:
+        """Enter a function's body, whose trivia begins at `offset`."""
+        opened: list[tuple[Block, Iterator[BodyItem], _Scope]] = []
+
+        def enter(block: Block) -> int:
+            scope = _Scope(offset + len(block.trivia), 0, len(self.statements) + 1, 0)
+            self.scopes.append(scope)
+            opened.append((block, iter(block.items), scope))
+            return scope.open + 1
+
+        offset = enter(body)
+        while opened:
+            block, items, scope = opened[-1]
+            for item in items:
+                if isinstance(item, Block):
+                    offset = enter(item)
+                    break
+                start = offset + len(item.trivia)
+                offset = start + len(item.text)
+                if isinstance(item, Instruction | Label):
+                    self.statements[len(self.statements) + 1] = (start, offset)
+                if isinstance(item, Instruction):
+                    self.instructions.append((start, item))
+            else:
+                opened.pop()
+                scope.close = offset + len(block.closing)
+                scope.last = len(self.statements)
+                offset = scope.close + 1
 
     def anchor_before(self, text: str, number: int) -> int:
         at = self.statements[number][0]

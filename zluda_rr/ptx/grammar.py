@@ -1,4 +1,4 @@
-"""The lark parser for one chunk, and its errors as PtxErrors."""
+"""The lark parser for one chunk, and what it says of a chunk that it does not know."""
 
 import re
 from functools import cache
@@ -7,8 +7,6 @@ from importlib.resources import files
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
-
-from .problem import PtxError, error_at
 
 ChunkTree = Tree[Token]
 
@@ -24,7 +22,7 @@ _FRIENDLY = {
     "STRING": "a string",
     "VERSION": "a version such as 9.0",
     "DOTTED": "a directive",
-    "INITIALISER": '"="',
+    "HEADER_DIRECTIVE": "a directive of a function",
     "PARAM_SPACE": '".param"',
     "VECTOR": '".v4"',
     "LINKAGE": '".visible"',
@@ -40,22 +38,33 @@ def chunk_parser() -> Lark:
     return Lark(text, parser="lalr", start=list(STARTS), maybe_placeholders=False, g_regex_flags=re.ASCII)
 
 
-def parse_chunk(start: str, chunk: str, source: str, offset: int, filename: str) -> ChunkTree:
-    """Parse one chunk that stands at `offset` of `source`. Raises PtxError with the place in `source`."""
+class ChunkError(Exception):
+    """A chunk that the grammar does not know: what it says, and the offset in the chunk that it says it of."""
+
+    def __init__(self, message: str, at: int, expected: tuple[str, ...] = ()) -> None:
+        self.message = message
+        self.at = at
+        self.expected = expected
+        super().__init__(message)
+
+
+def parse_chunk(start: str, chunk: str) -> ChunkTree:
+    """Parse one chunk. Raises ChunkError."""
     try:
         return chunk_parser().parse(chunk, start=start)
     except UnexpectedInput as error:
-        raise _explain(error, chunk, source, offset, filename) from None
+        raise _explain(error, chunk) from None
 
 
-def _explain(error: UnexpectedInput, chunk: str, source: str, offset: int, filename: str) -> PtxError:
+def _explain(error: UnexpectedInput, chunk: str) -> ChunkError:
     at = len(chunk.rstrip())
     found = "the end"
     names: set[str] = set()
     if isinstance(error, UnexpectedToken):
         names = set(error.accepts or error.expected)
         if error.token.type != "$END" and error.token.start_pos is not None:
-            at, found = error.token.start_pos, _quoted(str(error.token))
+            at = error.token.start_pos
+            found = _quoted(first_word(chunk[at:]))
     elif isinstance(error, UnexpectedCharacters):
         names = set(error.allowed or ())
         at = error.pos_in_stream or 0
@@ -64,7 +73,7 @@ def _explain(error: UnexpectedInput, chunk: str, source: str, offset: int, filen
         names = set(error.expected)
     expected = _names(names)
     message = f"expected {_any_of(expected)}, found {found}" if expected else f"unexpected {found}"
-    return error_at(filename, source, offset + at, message, expected)
+    return ChunkError(message, at, expected)
 
 
 def first_word(text: str) -> str:
@@ -90,16 +99,17 @@ def _name(terminal: str) -> str:
 
 def _names(terminals: set[str]) -> tuple[str, ...]:
     """What a person calls a set of terminals, sorted."""
-    names = {_name(n) for n in terminals - {"$END", "WHITE", "LINE_COMMENT", "BLOCK_COMMENT"}}
+    names = {_name(n) for n in terminals - _UNNAMED}
     if names >= _OPERAND:
-        names = names - _OPERAND | {"an operand"}
+        names = names - _OPERAND - {'"("'} | {"an operand"}
     directives = {name for name in names if name.startswith('".')}
     if len(directives) > _MANY:
         names = names - directives | {"a directive"}
     return tuple(sorted(names))
 
 
-_OPERAND = frozenset({'"!"', '"("', '"["', '"{"', "a constant", "a name", "a register"})
+_UNNAMED = frozenset({"$END", "WHITE", "LINE_COMMENT", "BLOCK_COMMENT", "LINE_MARKER", "SELECTOR"})
+_OPERAND = frozenset({'"!"', '"-"', '"["', '"{"', "a constant", "a name", "a register"})
 _MANY = 6
 
 

@@ -10,11 +10,41 @@ Lines and columns count from 1.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from .isa import Form
+from .problem import PtxError
+
+_NAMES = re.compile(r"(?<![\w$.])[A-Za-z_$%][\w$]*", re.ASCII)
+# The state spaces and what may stand before them, functions and their other names.
+_DECLARING = frozenset(
+    [
+        ".global",
+        ".shared",
+        ".const",
+        ".local",
+        ".param",
+        ".tex",
+        ".reg",
+        ".visible",
+        ".extern",
+        ".weak",
+        ".common",
+        ".align",
+        ".attribute",
+        ".entry",
+        ".func",
+        ".alias",
+    ]
+)
+
+
+def names_in(text: str) -> list[str]:
+    """Everything in a text that can be a name, comments and all; no words behind a dot."""
+    return _NAMES.findall(text)
 
 
 class Span(NamedTuple):
@@ -86,8 +116,26 @@ class Negated:
 
 
 @dataclass(frozen=True, slots=True)
+class Negative:
+    """`-%r1`: an operand of vmad whose sign is changed."""
+
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """`%r1.h10`: a part of a register, as the video instructions read and write it; `selector` has no dot."""
+
+    base: Register | Symbol
+    selector: str
+
+
+@dataclass(frozen=True, slots=True)
 class Coordinates:
-    """`[handle, {x, y}]` of tex, suld, sust; `sampler` for the three-part form `[texture, sampler, {x, y}]`."""
+    """`[handle, {x, y}]` of tex, suld, sust; `sampler` for the three-part form `[texture, sampler, {x, y}]`.
+
+    One coordinate may stand without its braces.
+    """
 
     handle: Register | Symbol
     elements: tuple[Operand, ...]
@@ -101,7 +149,7 @@ class Group:
     elements: tuple[Operand, ...]
 
 
-Operand = Register | Immediate | Symbol | Vector | Address | Pair | Negated | Coordinates | Group
+Operand = Register | Immediate | Symbol | Vector | Address | Pair | Negated | Negative | Selected | Coordinates | Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +206,10 @@ class Label:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegDecl:
-    """`.reg .b32 %r<92>;` or `.reg .f16 low, high;`. `type` has no dot; `ranges` are the `<n>` forms (prefix, n)."""
+    """`.reg .b32 %r<92>;` or `.reg .f16 low, high;`. `type` has no dot; `ranges` are the `<n>` forms (prefix, n).
+
+    `lanes` is 2 or 4 for `.v2` and `.v4`: each name then stands for as many registers, `v.x` to `v.w`.
+    """
 
     trivia: str
     text: str
@@ -166,6 +217,7 @@ class RegDecl:
     type: str
     names: tuple[str, ...]
     ranges: tuple[tuple[str, int], ...]
+    lanes: int = 1
 
     def declared(self) -> Iterator[str]:
         """Every register name: `%r<3>` declares %r0, %r1 and %r2."""
@@ -212,6 +264,47 @@ class Directive:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Opaque:
+    """A statement, declaration or header that the grammar does not know, kept as it stands.
+
+    Nothing is known of what it does: `linearise` refuses the function that holds it, and every function that it may
+    concern. `name` is what a message calls it, `problem` what the grammar says, and `at` where in `text`.
+    """
+
+    trivia: str
+    text: str
+    span: Span
+    name: str
+    problem: str
+    at: int
+    expected: tuple[str, ...] = ()
+
+    def error(self, filename: str) -> PtxError:
+        """The refusal, with the place."""
+        before = self.text[: self.at]
+        line = before.count("\n")
+        start = before.rfind("\n") + 1
+        indent = " " * (self.span.column - 1) if line == 0 else ""
+        source = indent + self.text[start:].split("\n", 1)[0].rstrip()
+        column = len(indent) + self.at - start + 1
+        message = f"cannot read {self.name}: {self.problem}" if self.name else self.problem
+        return PtxError(filename, self.span.line + line, column, message, source, self.expected)
+
+    @property
+    def declares_only(self) -> bool:
+        """It gives names to things, so that it cannot concern a function that uses none of its names.
+
+        Any other directive of module scope may hold for the whole module.
+        """
+        return self.name.partition(" ")[0] in _DECLARING
+
+    @property
+    def is_debug(self) -> bool:
+        """It is for debuggers and changes no function."""
+        return self.name in (".file", ".loc", ".section")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """`{ … }`: a function body or a scope inside it. `closing` is the trivia before the `}`."""
 
@@ -220,8 +313,20 @@ class Block:
     items: tuple[BodyItem, ...]
     closing: str
 
+    def walk(self) -> Iterator[BodyItem]:
+        """Everything inside, the blocks and what they hold included, in order."""
+        opened = [iter(self.items)]
+        while opened:
+            for item in opened[-1]:
+                yield item
+                if isinstance(item, Block):
+                    opened.append(iter(item.items))
+                    break
+            else:
+                opened.pop()
 
-BodyItem = Instruction | Label | RegDecl | VarDecl | Directive | Block
+
+BodyItem = Instruction | Label | RegDecl | VarDecl | Directive | Block | Opaque
 
 
 # --------------------------------------------------------------------------------------------------------- module items
@@ -229,12 +334,15 @@ BodyItem = Instruction | Label | RegDecl | VarDecl | Directive | Block
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter of a function: `count` bytes for `.b8 name[40]`, 1 for a scalar. `type` has no dot."""
+    """A parameter of a function: `count` bytes for `.b8 name[40]`, 1 for a scalar. `type` has no dot, nor has `space`:
+    "param", or "reg" for one that is a register of the function.
+    """
 
     name: str
     type: str
     align: int | None
     count: int
+    space: str = "param"
 
     @property
     def nbytes(self) -> int:
@@ -246,7 +354,8 @@ class Param:
 class Function:
     """An entry or a device function; `text` is the header (with the final `;` of a declaration), body is None there.
 
-    `directives` are the performance directives of the header: `{"maxntid": (128, 1, 1)}`.
+    `directives` are the performance directives of the header: `{"maxntid": (128, 1, 1)}`. `unread` is the header itself
+    where the grammar does not know it; then nothing but kind, name and body is filled in.
     """
 
     trivia: str
@@ -259,9 +368,10 @@ class Function:
     returns: tuple[Param, ...]
     directives: tuple[tuple[str, tuple[int, ...]], ...]
     body: Block | None
+    unread: Opaque | None = None
 
 
-ModuleItem = Function | VarDecl | RegDecl | Directive
+ModuleItem = Function | VarDecl | RegDecl | Directive | Opaque
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -281,6 +391,12 @@ class Module:
     def entries(self) -> tuple[Function, ...]:
         """The kernels that have a body."""
         return tuple(f for f in self.functions if f.kind == "entry" and f.body is not None)
+
+    @property
+    def opaque(self) -> tuple[Opaque, ...]:
+        """What stands at module scope and is not understood, headers of functions among it."""
+        found = (item.unread if isinstance(item, Function) else item for item in self.items)
+        return tuple(item for item in found if isinstance(item, Opaque))
 
     @property
     def variables(self) -> tuple[VarDecl, ...]:

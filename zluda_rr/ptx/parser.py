@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Literal
 
 from lark import Token
 
 from .collection import no_collection
-from .constants import NotIntegerError, is_integer
+from .constants import DeclarationError
 from .declarations import function_header, register_declaration, variable_declarations
-from .grammar import ChunkTree, first_word, parse_chunk
+from .grammar import ChunkError, ChunkTree, first_word, parse_chunk
+from .initialisers import check_initialiser, cut_initialisers
+from .instructions import InstructionReader
 from .nodes import (
     Block,
     BodyItem,
@@ -21,27 +24,45 @@ from .nodes import (
     Label,
     Module,
     ModuleItem,
+    Opaque,
     RegDecl,
     Span,
     VarDecl,
 )
 from .problem import PtxError, error_at
-from .scan import BODY_CHUNK, MODULE_CHUNK, TRIVIA, WORD, blank_comments
-from .shapes import InstructionShape, parse_shape
+from .scan import (
+    BODY_CHUNK,
+    MODULE_CHUNK,
+    TRIVIA,
+    WORD,
+    blank_comments,
+    is_balanced,
+    opaque_end,
+    opaque_item_end,
+)
 
-MAX_DEPTH = 64
-"""Blocks inside one another; compilers write two or three, and walks over the tree recurse."""
+MAX_DEPTH = 4096
+"""Blocks inside one another; compilers write two or three."""
 
-_DIGITS = frozenset("-0123456789")
-_SPACES = frozenset({"reg", "global", "shared", "const", "local", "param", "tex"})
+_SPACES = frozenset({"reg", "global", "shared", "const", "local", "param", "tex", "align", "attribute"})
+# Without these nothing in the module has a meaning.
+_MODULE_HEAD = frozenset({"version", "target", "address_size"})
 _LINKAGE = frozenset({"visible", "extern", "weak", "common"})
 # Directives that repeat thousands of times with other words: the grammar sees each shape once.
 _REPEATED = frozenset({"loc", "branchtargets"})
 _NAME = re.compile(r"\.(\w+)")
-_FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak|common)\s+)*\.(?:entry|func)\b")
+_FUNCTION = re.compile(r"(?:\.(?:visible|extern|weak|common)\s*)*\.(?:entry|func)\b")
+_FUNCTION_NAME = re.compile(
+    r"\.(entry|func)\b\s*(?:\.attribute\s*\([^()]*(?:\([^()]*\)\s*)?\)\s*)*(?:\([^()]*\))?\s*([A-Za-z_$%][\w$]*)",
+    re.ASCII,
+)
 _SECTION = re.compile(r"\.section\s+[\w.]+\s*\{[^}]*\Z")
 # Control characters, and what a decoder puts in place of bytes that are no text.
-_NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ufffd\ufeff]")
+# A constant of its own, in dimensions; written out with blanks, so that places stay.
+_WARP_SIZE = re.compile(r"\bWARP_SZ\b")
+_NUL = re.compile("\0")
+_DIRECTIVE = re.compile(r"\.[A-Za-z]")
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f\x7f\ufffd\ufeff]")
 
 
 def parse(text: str, *, filename: str = "<ptx>") -> Module:
@@ -56,7 +77,7 @@ def parse(text: str, *, filename: str = "<ptx>") -> Module:
 class _Parser:
     """One run over one text. `position`, `line` and `column` (from 1) say where the next chunk's trivia begins."""
 
-    __slots__ = ("checked", "column", "filename", "line", "position", "shapes", "text", "trees")
+    __slots__ = ("checked", "column", "filename", "line", "position", "reader", "text", "trees")
 
     def __init__(self, text: str, filename: str) -> None:
         self.text = text
@@ -64,9 +85,9 @@ class _Parser:
         self.position = 0
         self.line = 1
         self.column = 1
-        self.shapes: dict[tuple[str, str, str], InstructionShape] = {}
+        self.reader = InstructionReader(warp_size="WARP_SZ" in text)
         self.trees: dict[str, ChunkTree] = {}
-        self.checked: set[tuple[str, str, str]] = set()
+        self.checked: set[tuple[str, str]] = set()
 
     # ----------------------------------------------------------------------------------------------------- module level
 
@@ -74,7 +95,14 @@ class _Parser:
         self._reject_non_text()
         items: list[ModuleItem] = []
         match = MODULE_CHUNK.match
-        while found := match(self.text, self.position):
+        while True:
+            found = match(self.text, self.position)
+            if found is None:
+                opaque = self._opaque_item(bool(items))
+                if opaque is None:
+                    break
+                items.append(opaque)
+                continue
             trivia, header, directive, variable = found.groups()
             if header is not None:
                 items.append(self._function(trivia, header))
@@ -95,17 +123,46 @@ class _Parser:
     def _function(self, trivia: str, chunk: str) -> Function:
         header = chunk.rstrip()
         span = self._advance(trivia, header)
-        tree = self._tree("function_header", header)
-        try:
-            function = function_header(tree, trivia, header, span)
-        except NotIntegerError as error:
-            raise self._error(str(error), span) from None
-        if header.endswith(";"):
+        function, problem = self._header(trivia, header, span)
+        if header.endswith(";") and not _ends_in_pragma(function):
             return function
         found = BODY_CHUNK.match(self.text, self.position)
         if found is None or found.group(7) != "{":
+            if problem is not None:
+                raise self._located(problem, self.position - len(header))
             raise self._stuck("function_header", 'expected "{" or ";" after a function header')
         return replace(function, body=self._block(found.group(1)))
+
+    def _header(self, trivia: str, header: str, span: Span) -> tuple[Function, ChunkError | None]:
+        try:
+            try:
+                tree = self._tree("function_header", header)
+                return function_header(tree, trivia, header, span), None
+            except DeclarationError as error:
+                raise ChunkError(str(error), 0) from None
+        except ChunkError as problem:
+            named = _FUNCTION_NAME.search(blank_comments(header))
+            if named is None or not is_balanced(header):
+                raise self._located(problem, self.position - len(header)) from None
+            unread = self._opaque(trivia, header, span, f".{named.group(1)} {named.group(2)}", problem)
+            kind: Literal["entry", "func"] = "entry" if named.group(1) == "entry" else "func"
+            return Function(trivia, header, span, kind, named.group(2), (), (), (), (), None, unread), problem
+
+    def _opaque_item(self, begun: bool) -> Opaque | None:
+        """The directive of module scope at `position` that is none of those that are known."""
+        at = _end(TRIVIA, self.text, self.position)
+        end = opaque_item_end(self.text, at) if begun and _DIRECTIVE.match(self.text, at) else None
+        if end is None:
+            return None
+        trivia, chunk = self.text[self.position : at], self.text[at:end]
+        name = _directive_name(chunk)
+        if name in _MODULE_HEAD or _FUNCTION.match(blank_comments(chunk)):
+            return None
+        span = self._advance(trivia, chunk)
+        return self._opaque(trivia, chunk, span, f".{name}", _problem_of(_rule_of(chunk), chunk))
+
+    def _opaque(self, trivia: str, text: str, span: Span, name: str, problem: ChunkError) -> Opaque:
+        return Opaque(trivia, text, span, name, problem.message, problem.at, problem.expected)
 
     # ------------------------------------------------------------------------------------------------------- body level
 
@@ -118,7 +175,8 @@ class _Parser:
         while True:
             found = match(text, self.position)
             if found is None:
-                raise self._stuck_in_body(opened[-1][1])
+                items.append(self._opaque_statement(opened[-1][1]))
+                continue
             trivia, sign, guard, opcode, operands, label, other = found.groups()
             if opcode is not None:
                 items.append(self._instruction(found.end(), trivia, sign, guard, opcode, operands))
@@ -143,32 +201,28 @@ class _Parser:
 
     def _instruction(
         self, end: int, trivia: str, sign: str | None, guard: str | None, opcode: str, operands: str
-    ) -> Instruction:
+    ) -> Instruction | Opaque:
         start = self.position + len(trivia)
         text = self.text[start:end]
         span = self._advance(trivia, text)
-        parts = WORD.split(blank_comments(operands))
-        words = tuple(parts[1::2])
-        key = (opcode, "\0".join(parts[::2]), sign or "")
-        shape = self.shapes.get(key)
-        if shape is None:
-            shape = parse_shape(text, self.text, start, self.filename)
-            self.shapes[key] = shape
-        for index in shape.numeric:
-            if words[index][0] not in _DIGITS:
-                parse_shape(text, self.text, start, self.filename)
-            self._check_integer(words[index], span)
-        for index in shape.bases:
-            if words[index][0] in _DIGITS:
-                self._check_integer(words[index], span)
-        condition = None if guard is None else Guard(guard, sign is not None and "!" in sign)
-        return Instruction(trivia, text, span, shape, words, condition)
+        negated = sign is not None and sign.endswith("!")
+        try:
+            shape, words = self.reader.read(text, "!" if negated else "", opcode, operands)
+        except ChunkError as problem:
+            return self._kept(trivia, text, span, opcode, problem)
+        return Instruction(trivia, text, span, shape, words, None if guard is None else Guard(guard, negated))
 
-    def _check_integer(self, word: str, span: Span) -> None:
-        if not is_integer(word):
-            raise self._error(f'expected an integer, found "{word}"', span)
+    def _opaque_statement(self, opened: Span) -> Opaque:
+        """What stands at `position` in a body and is none of what a body holds."""
+        at = _end(TRIVIA, self.text, self.position)
+        end = opaque_end(self.text, at)
+        if end is None:
+            raise self._stuck_in_body(opened)
+        trivia, chunk = self.text[self.position : at], self.text[at:end]
+        span = self._advance(trivia, chunk)
+        return self._opaque(trivia, chunk, span, first_word(chunk), _problem_of("instruction", chunk))
 
-    def _body_directive(self, trivia: str, chunk: str) -> list[BodyItem]:
+    def _body_directive(self, trivia: str, chunk: str) -> list[RegDecl | VarDecl | Directive | Opaque]:
         name = _directive_name(chunk)
         if name in _SPACES:
             return [*self._declaration(trivia, chunk)]
@@ -176,33 +230,63 @@ class _Parser:
 
     # ----------------------------------------------------------------------------------------------------------- either
 
-    def _declaration(self, trivia: str, chunk: str) -> list[RegDecl | VarDecl]:
+    def _declaration(self, trivia: str, chunk: str) -> list[RegDecl | VarDecl | Opaque]:
         span = self._advance(trivia, chunk)
+        try:
+            return self._declared(trivia, chunk, span)
+        except ChunkError as problem:
+            return [self._kept(trivia, chunk, span, f".{_directive_name(chunk)}", problem)]
+
+    def _declared(self, trivia: str, chunk: str, span: Span) -> list[RegDecl | VarDecl | Opaque]:
         try:
             if _directive_name(chunk) == "reg":
                 return [register_declaration(self._tree("register_declaration", chunk), trivia, chunk, span)]
-            return list(variable_declarations(self._tree("variable_declaration", chunk), trivia, chunk, span))
-        except NotIntegerError as error:
-            raise self._error(str(error), span) from None
+            blanked, initialisers = cut_initialisers(blank_comments(chunk))
+            tree = self._tree("variable_declaration", _WARP_SIZE.sub("32     ", blanked))
+            for start, end in initialisers.items():
+                _check_at(blank_comments(chunk), start + 1, end)
+            return list(variable_declarations(tree, trivia, chunk, span, initialisers))
+        except DeclarationError as error:
+            raise ChunkError(str(error), 0) from None
 
-    def _directive(self, trivia: str, chunk: str) -> Directive:
-        own = chunk.rstrip()  # a line directive's pattern takes trailing blanks along
+    def _kept(self, trivia: str, text: str, span: Span, name: str, problem: ChunkError) -> Opaque:
+        """A statement of a body or of the module that was stepped over and is not known.
+
+        With semicolons inside brackets it is longer than the scanner took it for. An error where it has no end.
+        """
+        if not is_balanced(text):
+            start = self.position - len(text)
+            end = opaque_end(self.text, start)
+            if end is None:
+                raise self._located(problem, start)
+            rest = self.text[self.position : end]
+            span = Span(span.line, span.column, self._advance("", rest).end_line)
+            text += rest
+        return self._opaque(trivia, text, span, name, problem)
+
+    def _directive(self, trivia: str, own: str) -> Directive | Opaque:
         span = self._advance(trivia, own)
         name = _directive_name(own)
         parts = WORD.split(blank_comments(own))
-        key = (name, "\0".join(parts[::2]), "")
-        if name not in _REPEATED or key not in self.checked:
+        key = (name, "\0".join(parts[::2]))
+        if name in _REPEATED and key in self.checked:
+            return Directive(trivia, own, span, name, tuple(parts[1::2]))
+        try:
             tree = self._tree("directive", own)
-            if name not in _REPEATED:
-                return Directive(trivia, own, span, name, tuple(str(t) for t in tree.scan_values(_is_word)))
-            self.checked.add(key)
-        return Directive(trivia, own, span, name, tuple(parts[3::2]))
+        except ChunkError as problem:
+            if name in _MODULE_HEAD:
+                raise self._located(problem, self.position - len(own)) from None
+            return self._kept(trivia, own, span, f".{name}", problem)
+        if name not in _REPEATED:
+            return Directive(trivia, own, span, name, tuple(str(t) for t in tree.scan_values(_is_word)))
+        self.checked.add(key)
+        return Directive(trivia, own, span, name, tuple(parts[1::2]))
 
     def _tree(self, start: str, chunk: str) -> ChunkTree:
-        """The chunk that ends at `position`, parsed; equal texts are parsed once."""
+        """A chunk, parsed; equal texts are parsed once. Raises ChunkError."""
         tree = self.trees.get(chunk)
         if tree is None:
-            tree = parse_chunk(start, blank_comments(chunk), self.text, self.position - len(chunk), self.filename)
+            tree = parse_chunk(start, blank_comments(chunk))
             self.trees[chunk] = tree
         return tree
 
@@ -229,6 +313,10 @@ class _Parser:
     def _error(self, message: str, span: Span) -> PtxError:
         lines = self.text.split("\n")
         return PtxError(self.filename, span.line, span.column, message, lines[span.line - 1].rstrip("\r"))
+
+    def _located(self, problem: ChunkError, offset: int) -> PtxError:
+        """The error for a chunk that stands at `offset`."""
+        return error_at(self.filename, self.text, offset + problem.at, problem.message, problem.expected)
 
     def _too_deep(self, at: int) -> PtxError:
         return error_at(self.filename, self.text, at, f"blocks are nested deeper than {MAX_DEPTH}")
@@ -265,13 +353,16 @@ class _Parser:
         if rest[0] == ".":
             start = _rule_of(rest)
         try:
-            parse_chunk(start, rest, self.text, at, self.filename)
-        except PtxError as error:
-            return error
+            parse_chunk(start, rest)
+        except ChunkError as problem:
+            return self._located(problem, at)
         return error_at(self.filename, self.text, at, f'unexpected "{first_word(rest[:40])}"')
 
     def _reject_non_text(self) -> None:
-        found = _NOT_TEXT.search(self.text)
+        if _NOT_TEXT.search(self.text) is None:
+            return
+        # Comments may hold anything but the character that ends a C string.
+        found = _NOT_TEXT.search(blank_comments(self.text)) or _NUL.search(self.text)
         if found is not None:
             message = f"not PTX text: unexpected character {found.group()!r}"
             raise error_at(self.filename, self.text, found.start(), message)
@@ -292,6 +383,28 @@ def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
     """Where a pattern that may match nothing ends."""
     found = pattern.match(text, position)
     return found.end() if found else position
+
+
+def _problem_of(start: str, chunk: str) -> ChunkError:
+    """What the grammar says of a chunk that it does not know."""
+    try:
+        parse_chunk(start, chunk)
+    except ChunkError as problem:
+        return problem
+    return ChunkError(f'unexpected "{first_word(chunk)}"', 0)
+
+
+def _check_at(text: str, start: int, end: int) -> None:
+    """`check_initialiser` of a part of a declaration, with offsets in the whole."""
+    try:
+        check_initialiser(text[start:end])
+    except ChunkError as problem:
+        raise ChunkError(problem.message, start + problem.at) from None
+
+
+def _ends_in_pragma(function: Function) -> bool:
+    """The semicolon at the end of a header belongs to a `.pragma` there."""
+    return re.search(r"\"\s*;\Z", blank_comments(function.text)) is not None
 
 
 def _directive_name(chunk: str) -> str:

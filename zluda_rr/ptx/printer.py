@@ -23,13 +23,19 @@ def _module_pieces(module: Module) -> Iterator[str]:
 
 def block_pieces(block: Block) -> Iterator[str]:
     """The pieces of a block, its leading trivia included."""
+    opened = [(block, iter(block.items))]
     yield block.trivia
     yield "{"
-    for item in block.items:
-        if isinstance(item, Block):
-            yield from block_pieces(item)
-        else:
+    while opened:
+        current, items = opened[-1]
+        for item in items:
             yield item.trivia
+            if isinstance(item, Block):
+                yield "{"
+                opened.append((item, iter(item.items)))
+                break
             yield item.text
-    yield block.closing
-    yield "}"
+        else:
+            opened.pop()
+            yield current.closing
+            yield "}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lark import Token, Tree
 
 from . import isa
-from .constants import immediate, integer
+from .constants import NUMBER_START, immediate, integer
 from .grammar import ChunkTree, parse_chunk
 from .nodes import (
     Address,
@@ -20,9 +20,11 @@ from .nodes import (
     Group,
     Immediate,
     Negated,
+    Negative,
     Operand,
     Pair,
     Register,
+    Selected,
     Symbol,
     Vector,
 )
@@ -35,7 +37,7 @@ Builder = Callable[[Words, Names], Operand]
 @dataclass(frozen=True, slots=True, eq=False)
 class InstructionShape:
     """`reads` and `writes` are word indices that may name registers; `numeric` those that must be integers, `bases`
-    those that must be if they are numbers.
+    those that must be if they are numbers, `names` those that must not be numbers.
 
     `form` is None when the instruction table has no such instruction. `spelling` is opcode and modifiers, as written.
     """
@@ -49,26 +51,34 @@ class InstructionShape:
     writes: tuple[int, ...]
     numeric: tuple[int, ...]
     bases: tuple[int, ...]
+    names: tuple[int, ...]
+    exacting: bool
+    """Any of the three has something."""
 
     def fill(self, words: Words, registers: Names = ()) -> tuple[Operand, ...]:
         """The operands; a plain name that is in `registers` becomes a Register."""
         return tuple([build(words, registers) for build in self.builders])
 
 
-def parse_shape(chunk: str, source: str, offset: int, filename: str) -> InstructionShape:
-    """Run the grammar on one instruction. Raises PtxError."""
-    tree = parse_chunk("instruction", chunk, source, offset, filename)
+def parse_shape(chunk: str) -> InstructionShape:
+    """Run the grammar on one instruction. Raises ChunkError."""
+    tree = parse_chunk("instruction", chunk)
     parts = [child for child in tree.children if not (isinstance(child, Tree) and child.data == "guard")]
     spelling = str(parts[0])
     opcode, *modifiers = spelling.split(".")
     slots = [_Slot.of(part) for part in parts[1:]]
     counter = iter(range(1_000_000))
     builders = tuple(_builder(slot, counter) for slot in slots)
-    form = isa.lookup(opcode, tuple(modifiers), len(slots))
+    odd = any(slot.kind in ("selected", "negative") for part in slots for slot in part.walk())
+    form = None if odd else isa.lookup(opcode, tuple(modifiers), len(slots))
     reads, writes = _directions(opcode, slots, form)
     numeric = tuple(slot.words[-1] for slot in slots for slot in slot.walk() if slot.kind in _OFFSET_KINDS)
     bases = tuple(slot.children[0].words[0] for slot in slots for slot in slot.walk() if slot.kind == "address")
-    return InstructionShape(spelling, opcode, tuple(modifiers), form, builders, reads, writes, numeric, bases)
+    names = tuple(index for slot in slots for slot in slot.walk() for index in slot.named_words())
+    exacting = bool(numeric or bases or names)
+    return InstructionShape(
+        spelling, opcode, tuple(modifiers), form, builders, reads, writes, numeric, bases, names, exacting
+    )
 
 
 _OFFSET_KINDS = ("address_offset", "symbol_offset")
@@ -82,19 +92,32 @@ class _Slot:
     children: tuple[_Slot, ...]
     words: list[int]
     n_words: int
+    selector: str = ""
 
     @staticmethod
     def of(part: Token | ChunkTree) -> _Slot:
         if isinstance(part, Token):
             return _Slot("atom", (), [], 1)
         children = tuple(_Slot.of(child) for child in part.children if isinstance(child, Tree))
-        own = sum(isinstance(child, Token) and child.type != "NOT" for child in part.children)
-        return _Slot(str(part.data), children, [], own)
+        own = sum(
+            isinstance(child, Token) and child.type not in ("NOT", "MINUS", "SELECTOR") for child in part.children
+        )
+        selector = next((str(t)[1:] for t in part.children if isinstance(t, Token) and t.type == "SELECTOR"), "")
+        return _Slot(str(part.data), children, [], own, selector)
 
     def walk(self) -> Iterator[_Slot]:
         yield self
         for child in self.children:
             yield from child.walk()
+
+    def named_words(self) -> list[int]:
+        """Words that must be names or registers: with a number there the text means something else, or nothing."""
+        if self.kind in ("negated", "negative", "selected"):
+            return self.all_words()
+        if self.kind == "symbol_offset":
+            return self.words[:1]
+        named = {"address_offset": 1, "coordinates": 1, "sampled_coordinates": 2}.get(self.kind, 0)
+        return [index for child in self.children[:named] for index in child.all_words()]
 
     def all_words(self) -> list[int]:
         return [index for slot in self.walk() for index in slot.words]
@@ -105,7 +128,7 @@ def atom(word: str, registers: Names) -> Register | Immediate | Symbol:
     first = word[0]
     if first == "%" or word in registers:
         return Register(word)
-    return immediate(word) if first in "-0123456789" else Symbol(word)
+    return immediate(word) if first in NUMBER_START else Symbol(word)
 
 
 def _base(word: str, registers: Names) -> Register | Symbol:
@@ -138,6 +161,16 @@ def _make_negated(slot: _Slot, children: list[Builder]) -> Builder:
     return lambda words, registers: Negated(inner(words, registers))
 
 
+def _make_negative(slot: _Slot, children: list[Builder]) -> Builder:
+    (inner,) = children
+    return lambda words, registers: Negative(inner(words, registers))
+
+
+def _make_selected(slot: _Slot, children: list[Builder]) -> Builder:
+    (index,) = slot.words
+    return lambda words, registers: Selected(_base(words[index], registers), slot.selector)
+
+
 def _make_vector(slot: _Slot, children: list[Builder]) -> Builder:
     return lambda words, registers: Vector(tuple([c(words, registers) for c in children]))
 
@@ -151,7 +184,7 @@ def _make_address(slot: _Slot, children: list[Builder]) -> Builder:
 
     def build(words: Words, registers: Names) -> Operand:
         word = words[index]
-        if word[0] in "-0123456789":
+        if word[0] in NUMBER_START:
             return Address(None, integer(word))
         return Address(_base(word, registers), 0)
 
@@ -187,6 +220,8 @@ _MAKERS: dict[str, Callable[[_Slot, list[Builder]], Builder]] = {
     "symbol_offset": _make_symbol_offset,
     "pair": _make_pair,
     "negated": _make_negated,
+    "negative": _make_negative,
+    "selected": _make_selected,
     "vector": _make_vector,
     "group": _make_group,
     "address": _make_address,

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from . import isa
 from .collection import no_collection
-from .nodes import Block, Directive, Function, Guard, Instruction, Label, Module, Operand, RegDecl, Span, VarDecl
+from .grammar import ChunkError
+from .nodes import (
+    Block,
+    BodyItem,
+    Directive,
+    Function,
+    Guard,
+    Instruction,
+    Label,
+    Module,
+    Opaque,
+    Operand,
+    RegDecl,
+    Span,
+    VarDecl,
+    names_in,
+)
 from .problem import PtxError
+from .vectors import VectorRegisters
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,17 +114,20 @@ def linearise(function: Function, module: Module | None = None, *, filename: str
 
     A statement ends at `;`; a label is one; directives, declarations and lone braces are none; a multi-line
     instruction is one, at its first line. Raises PtxError for a register that is nowhere declared or declared twice
-    in a scope.
+    in a scope, and for a function that holds something opaque or that something opaque in the module may concern.
     """
     if function.body is None:
         raise ValueError(f"{function.name} has no body")
     name = module.filename if module is not None else filename
     builder = _Builder(function, name)
+    _refuse_opaque(function, module, name)
     if module is not None:
         builder.variables.update((variable.name, variable) for variable in module.variables)
     with no_collection():
-        builder.scope(function.body, {})
+        builder.walk(function.body)
     builder.check_declared()
+    if module is not None:
+        builder.check_opaque(module)
     return Body(
         function,
         tuple(builder.statements),
@@ -122,6 +142,15 @@ MAX_REGISTERS = 4_000_000
 """Of one function; nvcc needs fewer than one for each line."""
 
 
+def _refuse_opaque(function: Function, module: Module | None, filename: str) -> None:
+    """Its own header, and directives of the module that may hold for every function."""
+    if function.unread is not None:
+        raise function.unread.error(filename)
+    for item in module.opaque if module is not None else ():
+        if not item.declares_only and not item.is_debug:
+            raise item.error(filename)
+
+
 class _Builder:
     __slots__ = (
         "branch_targets",
@@ -133,6 +162,7 @@ class _Builder:
         "seen",
         "statements",
         "variables",
+        "vectors",
     )
 
     def __init__(self, function: Function, filename: str) -> None:
@@ -145,44 +175,73 @@ class _Builder:
         self.branch_targets: dict[str, tuple[str, ...]] = {}
         self.scopes = 0
         self.seen: set[str] = set()
+        self.vectors = VectorRegisters()
 
-    def scope(self, block: Block, outer: dict[str, str]) -> None:
-        """Declarations of the block first (a name is visible in all of it), then its statements in order."""
+    def walk(self, body: Block) -> None:
+        """Of each block the declarations first (a name is visible in all of it), then its statements in order."""
+        names = self._enter(body, self._parameters())
+        opened: list[tuple[Iterator[BodyItem], dict[str, str]]] = [(iter(body.items), names)]
+        pending = ""  # the label a .branchtargets list belongs to
+        while opened:
+            items, rename = opened[-1]
+            for item in items:
+                if type(item) is Instruction:
+                    self._instruction(item, rename)
+                elif type(item) is Label:
+                    pending = rename.get(item.name, item.name)
+                    self._label(item, pending)
+                elif type(item) is Block:
+                    opened.append((iter(item.items), self._enter(item, rename)))
+                    pending = ""
+                    break
+                elif type(item) is Directive and item.name == "branchtargets":
+                    self.branch_targets[pending] = tuple(rename.get(word, word) for word in item.words)
+            else:
+                opened.pop()
+
+    def _parameters(self) -> dict[str, str]:
+        """Registers that are parameters; the spellings of the lanes of vectors among them."""
+        lanes: dict[str, str] = {}
+        for param in (*self.function.returns, *self.function.params):
+            if param.space == "reg" and param.count == 1:
+                self.registers[param.name] = param.type
+            elif param.space == "reg":
+                lanes |= self.vectors.declare(param.name, param.count, "")
+                self.registers.update(dict.fromkeys(lanes.values(), param.type))
+        return lanes
+
+    def _enter(self, block: Block, outer: dict[str, str]) -> dict[str, str]:
+        """Enter the block's names; the renaming that holds inside it."""
         suffix = f"@{self.scopes}" if self.scopes else ""
         self.scopes += 1
-        rename = self._declare(block, outer, suffix)
-        pending = ""  # the label a .branchtargets list belongs to
-        for item in block.items:
-            if type(item) is Instruction:
-                self._instruction(item, rename)
-            elif type(item) is Label:
-                pending = rename.get(item.name, item.name)
-                self._label(item, pending)
-            elif type(item) is Block:
-                self.scope(item, rename)
-            elif type(item) is Directive and item.name == "branchtargets":
-                self.branch_targets[pending] = tuple(rename.get(word, word) for word in item.words)
-
-    def _declare(self, block: Block, outer: dict[str, str], suffix: str) -> dict[str, str]:
-        """Enter the block's names; the renaming that holds inside it."""
         own: dict[str, str] = {}
+        lanes: dict[str, str] = {}
         for item in block.items:
             if type(item) is RegDecl:
-                if len(self.registers) + sum(count for _, count in item.ranges) > MAX_REGISTERS:
-                    message = f"more than {MAX_REGISTERS} registers in one function"
-                    raise self._error(message, item.span, item.text)
-                for name in item.declared():
-                    unique = name + suffix
-                    if unique in self.registers:
-                        raise self._error(f"register {name} is declared twice in this scope", item.span, item.text)
-                    self.registers[unique] = item.type
-                    own[name] = unique
+                self._registers(item, suffix, own, lanes)
             elif type(item) is VarDecl:
                 self.variables[item.name + suffix] = item
+                self.seen.update(names_in(item.text))
                 own[item.name] = item.name + suffix
             elif type(item) is Label:
                 own[item.name] = item.name + suffix
-        return {**outer, **own} if suffix and own else outer
+            elif type(item) is Opaque:
+                raise item.error(self.filename)
+        if suffix and own:
+            return {**outer, **own, **lanes}
+        return {**outer, **lanes} if lanes else outer
+
+    def _registers(self, item: RegDecl, suffix: str, own: dict[str, str], lanes: dict[str, str]) -> None:
+        count = item.lanes * (len(item.names) + sum(n for _, n in item.ranges))
+        if len(self.registers) + count > MAX_REGISTERS:
+            raise self._error(f"more than {MAX_REGISTERS} registers in one function", item.span, item.text)
+        for name in item.declared():
+            declared = {name: name + suffix} if item.lanes == 1 else self.vectors.declare(name, item.lanes, suffix)
+            for unique in dict.fromkeys(declared.values()):
+                if unique in self.registers:
+                    raise self._error(f"register {name} is declared twice in this scope", item.span, item.text)
+                self.registers[unique] = item.type
+            (own if item.lanes == 1 else lanes).update(declared)
 
     def _label(self, item: Label, unique: str) -> None:
         if unique in self.labels:
@@ -192,6 +251,8 @@ class _Builder:
         self.statements.append(Statement(number, item.span.line, None, unique, (), None, (), (), True, self.registers))
 
     def _instruction(self, item: Instruction, rename: dict[str, str]) -> None:
+        if self.vectors:
+            item = self._lanes(item)
         words, guard, shape, registers = item.words, item.guard, item.shape, self.registers
         if rename and not rename.keys().isdisjoint(words):
             words = tuple([rename.get(word, word) for word in words])
@@ -204,6 +265,8 @@ class _Builder:
         if guard is not None:
             if guard.register in rename:
                 guard = Guard(rename[guard.register], guard.negated)
+            if guard.register not in registers:
+                raise self._error(f"register {guard.register} is not declared", item.span, item.text)
             uses.append(guard.register)
             self.seen.add(guard.register)
         self.seen.update(words)
@@ -222,12 +285,29 @@ class _Builder:
             )
         )
 
+    def _lanes(self, item: Instruction) -> Instruction:
+        """The instruction with `{v.x, v.y}` for a whole vector register `v`."""
+        try:
+            return self.vectors.spell_out(item)
+        except ChunkError:
+            raise self._error("a whole vector register is not understood here", item.span, item.text) from None
+
+    def check_opaque(self, module: Module) -> None:
+        """Nothing that the module declares in a way that is not understood may be used."""
+        used = self.seen - {self.function.name}
+        for item in module.opaque:
+            if item.declares_only and not used.isdisjoint(names_in(item.text)):
+                raise item.error(self.filename)
+
     def check_declared(self) -> None:
         """Every `%name` must be declared or special."""
         unknown = {
             word
             for word in self.seen
-            if word[0] == "%" and word not in self.registers and not isa.is_special_register(word)
+            if word[0] == "%"
+            and word not in self.registers
+            and word not in self.labels
+            and not isa.is_special_register(word)
         }
         if not unknown:
             return

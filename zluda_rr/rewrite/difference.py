@@ -63,7 +63,9 @@ class Difference:
 
 
 def compare_modules(a: ModuleReport, b: ModuleReport) -> Difference:
-    """Compare entry by entry; where each module has one entry, names may differ."""
+    """Compare entry by entry; where each module has one entry, names may differ. PtxError: one is not understood."""
+    for refused in (*a.refused, *b.refused):
+        raise refused.error
     first = {entry.function.name: entry for entry in a.entries}
     second = {entry.function.name: entry for entry in b.entries}
     if len(first) == len(second) == 1 and first.keys() != second.keys():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from zluda_rr.analysis import Epilogue, Operands, Row, find_epilogues, group_adjacent, instruction_mix
 from zluda_rr.contract import LayerContract, load_contracts
-from zluda_rr.ptx import Function, Module, no_collection, parse
+from zluda_rr.ptx import Function, Module, PtxError, no_collection, parse
 
 from .driver import examine_cut
 from .match import Kernel, LayerMatch, analyse, match_layer
@@ -40,24 +40,52 @@ class EntryReport:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class RefusedEntry:
+    """A kernel that holds something that is not understood, or that something such in the module may concern."""
+
+    function: Function
+    error: PtxError
+
+    @property
+    def reason(self) -> str:
+        """One line: what and where."""
+        return f"line {self.error.line}: {self.error.message}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ModuleReport:
     """A parsed module and its kernels."""
 
     module: Module
     filename: str
     entries: tuple[EntryReport, ...]
+    refused: tuple[RefusedEntry, ...] = ()
 
 
 def examine_module(
     text: str, *, filename: str = "<ptx>", contracts: Sequence[LayerContract] | None = None
 ) -> ModuleReport:
-    """Analyse every kernel of a PTX module, against its layer's contract where there is one. PtxError: not PTX."""
+    """Analyse every kernel of a PTX module, against its layer's contract where there is one.
+
+    A kernel that is not understood is among `refused`. PtxError: not PTX, or none of its kernels is understood.
+    """
     module = parse(text, filename=filename)
     known = load_contracts() if contracts is None else contracts
     by_entry = {contract.entry: contract for contract in known}
     with no_collection():
-        entries = [_examine(module, function, by_entry.get(function.name)) for function in module.entries]
-    return ModuleReport(module, filename, tuple(entries))
+        found = [_examined(module, function, by_entry.get(function.name)) for function in module.entries]
+    entries = tuple(entry for entry in found if isinstance(entry, EntryReport))
+    refused = tuple(entry for entry in found if isinstance(entry, RefusedEntry))
+    if refused and not entries:
+        raise refused[0].error
+    return ModuleReport(module, filename, entries, refused)
+
+
+def _examined(module: Module, function: Function, contract: LayerContract | None) -> EntryReport | RefusedEntry:
+    try:
+        return _examine(module, function, contract)
+    except PtxError as error:
+        return RefusedEntry(function, error)
 
 
 def _examine(module: Module, function: Function, contract: LayerContract | None) -> EntryReport:

@@ -56,12 +56,18 @@ def module_text(report: ModuleReport) -> str:
             parts.append(f"{_plain_text(entry)}\n{epilogues}")
         else:
             parts.append(layer_text(entry.match, entry.cuts, epilogues))
+    parts += [f"entry     {entry.function.name}\nrefused   {entry.reason}\n" for entry in report.refused]
     return "\n".join(parts)
 
 
 def module_json(report: ModuleReport) -> Json:
     """A module's report as a JSON document."""
+    refused = [
+        {"entry": entry.function.name, "line": entry.error.line, "reason": entry.error.message}
+        for entry in report.refused
+    ]
     return {
+        **({"refused": refused} if refused else {}),
         "schema": SCHEMA,
         "file": report.filename,
         "version": report.module.version,

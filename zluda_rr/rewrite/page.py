@@ -24,8 +24,11 @@ def report_page(reports: Sequence[ModuleReport], title: str) -> str:
 
 
 def _module(report: ModuleReport) -> str:
-    module, count = report.module, len(report.entries)
+    module, count = report.module, len(report.entries) + len(report.refused)
     entries = "".join(map(_entry, report.entries)) or "<section>No entries.</section>"
+    entries += "".join(
+        _section(f"{entry.function.name}: refused", escape(entry.reason), "") for entry in report.refused
+    )
     head = f"PTX {module.version or '?'}, {', '.join(module.target)}, {count} {'entry' if count == 1 else 'entries'}"
     return f"<h1>{escape(report.filename)}</h1><div class=soft>{escape(head)}</div>{entries}"
 

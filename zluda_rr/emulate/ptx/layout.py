@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from zluda_rr.emulate.memory import AddressSpace
 from zluda_rr.emulate.ptx.problem import OracleError
-from zluda_rr.ptx import Body, Param, VarDecl, type_bytes
+from zluda_rr.ptx import Body, Param, VarDecl, immediate, type_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +93,24 @@ def _module_variable(name: str, declared: VarDecl, memory: AddressSpace) -> int:
 
 def _initial_bytes(name: str, declared: VarDecl) -> bytes:
     """Bytes of an initialiser that lists plain numbers."""
-    size = type_bytes(declared.type)
-    out = b""
-    for word in re.findall(r"[^\s{},]+", declared.init or ""):
-        if match := re.fullmatch(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})", word):
-            bits = int(match[1] or match[2], 16)
-        elif re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)U?", word):
-            bits = int(word.rstrip("U"), 0)
-        elif re.fullmatch(r"-?\d+\.\d*([eE][-+]?\d+)?", word):
-            bits = int.from_bytes(struct.pack("<f" if size == 4 else "<d", float(word)), "little")
-        else:
-            raise OracleError(f"variable {name}: the oracle does not evaluate the initialiser {word!r}")
-        out += (bits & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
-    return out
+    init = declared.init or ""
+    words = re.findall(r"[^\s{},]+", init)
+    # Rows of their own are filled up with zeros one by one, and the number of rows is not known here.
+    if init.count("{") > 1 and len(words) != declared.count:
+        raise OracleError(f"variable {name}: the oracle does not evaluate an initialiser with open rows")
+    return b"".join(_initial_word(name, word, type_bytes(declared.type)) for word in words)
+
+
+def _initial_word(name: str, word: str, size: int) -> bytes:
+    try:
+        value = immediate(word)
+        if value.kind == "int":
+            return (value.value & ((1 << (8 * size)) - 1)).to_bytes(size, "little")
+        if value.kind == "f32" and size == 4:
+            return value.value.to_bytes(size, "little")
+        if value.kind == "f64" and size in (4, 8):
+            bits = value.value.to_bytes(8, "little")
+            return bits if size == 8 else struct.pack("<f", *struct.unpack("<d", bits))
+    except (ValueError, OverflowError):
+        pass
+    raise OracleError(f"variable {name}: the oracle does not evaluate the initialiser {word!r}")
