@@ -16,7 +16,7 @@ from zluda_rr.ptx import Address, Body, Immediate, Negated, Operand, Register, S
 
 from .lanes import LANES, Atom
 from .terms import COMMUTATIVE, Term, Terms
-from .values import Value, Values, element_bytes
+from .values import Value, Values, element_bytes, f32_bits
 
 Accumulators = MutableMapping[tuple[int, str], Term]
 _BITS = {"pred": 1, "b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16}
@@ -64,7 +64,7 @@ class Canonical:
     def operand(self, statement: Statement, operand: Operand, bits: int) -> Term:
         """Term of an operand."""
         if isinstance(operand, Immediate):
-            return self.terms.constant(operand.value, bits)
+            return self.terms.constant(self._bits(statement, operand), bits)
         if isinstance(operand, Register):
             return self.register(statement.number, operand.name)
         if isinstance(operand, Symbol):
@@ -77,6 +77,14 @@ class Canonical:
         if isinstance(operand, Negated):
             return self.terms.negation(self.operand(statement, operand.operand, 1))
         return self._opaque("operand", (statement.number,))
+
+    @staticmethod
+    def _bits(statement: Statement, operand: Immediate) -> int:
+        """A constant's bits: `1.5` and `0d…` are doubles, whatever type the instruction makes of them."""
+        kinds = [m for m in statement.modifiers if m in _FLOATS]
+        if operand.kind == "f64" and "f32" in kinds:
+            return f32_bits(operand.value)
+        return operand.value
 
     def halves(self, statement: Statement, operand: Operand, nbytes: int) -> list[Term] | None:
         """What a store of elements of `nbytes` writes, 16 bits at a time in ascending order; None: in other pieces."""
@@ -198,14 +206,21 @@ class Canonical:
             return self._buffer_word(statement, access.root, position, size, self._width(register))
         offsets = tuple(o + size * position for o in access.offset.signed())
         if access.root.kind == "block":
-            return self.terms.make("param", offsets[0], size) if len(set(offsets)) == 1 else None
+            if len(set(offsets)) != 1:
+                return None
+            return self._extended(statement, self.terms.make("param", offsets[0], size), size, register)
         if access.root.kind != "parameter" or access.root.number != self._weights or size not in (2, 4, 8):
             return None
         halves = [self.terms.make("W", tuple(o + at for o in offsets)) for at in range(0, size, 2)]
         words = [self.terms.pair(*halves[i : i + 2]) for i in range(0, len(halves) - 1, 2)]
         term = self.terms.make("wide", *words) if size == 8 else (words or halves)[0]
+        return self._extended(statement, term, size, register)
+
+    def _extended(self, statement: Statement, term: Term, size: int, register: str) -> Term | None:
+        """A loaded value in its register, which may be wider."""
         held = self._width(register)
-        return None if held < 8 * size else self.terms.resized(term, 8 * size, held, False)
+        signed = statement.modifiers[-1].startswith("s")
+        return None if held < 8 * size else self.terms.resized(term, 8 * size, held, signed)
 
     def _buffer_word(self, statement: Statement, root: Atom, position: int, size: int, held: int) -> Term | None:
         """What a plain load reads from another buffer: the word at an address, since the kernel only reads it."""

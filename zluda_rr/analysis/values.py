@@ -130,7 +130,7 @@ class Values:
         """Value of an operand as `statement` reads it."""
         if isinstance(operand, Immediate):
             if operand.kind == "f64" and "f32" in self.body[statement].modifiers:
-                return lanes.constant(_f32_bits(operand.value), 32)  # `1.5` or `0d…` where an f32 is meant
+                return lanes.constant(f32_bits(operand.value), 32)  # `1.5` or `0d…` where an f32 is meant
             return lanes.constant(operand.value, 32 if operand.kind == "f32" else 64)
         if isinstance(operand, Symbol):
             return self._symbol(operand)
@@ -330,7 +330,7 @@ def space_of(statement: Statement) -> str:
     return "generic"
 
 
-def _f32_bits(double_bits: int) -> int:
+def f32_bits(double_bits: int) -> int:
     """An f64 constant as the f32 that PTX makes of it."""
     (value,) = struct.unpack("<d", struct.pack("<Q", double_bits & (1 << 64) - 1))
     try:
