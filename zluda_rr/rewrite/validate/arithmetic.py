@@ -29,6 +29,7 @@ PURE = frozenset(
 _COMMUTATIVE = frozenset(("add", "mul", "mad", "fma", "mul24", "mad24", "min", "max", "and", "or", "xor"))  # fmt: skip
 _BY_HALVES = frozenset({"add", "sub", "mul", "fma"})
 _FLAG_READERS = frozenset({"addc", "subc", "madc"})
+_SIGNED = frozenset({"s8", "s16", "s32", "s64"})
 _INTEGERS = frozenset(f"{kind}{bits}" for kind in "bsu" for bits in (16, 32, 64))
 
 
@@ -59,6 +60,9 @@ def pure_handler(machine: Machine, statement: Statement, layout: Layout) -> Hand
             return special
     if "cc" in statement.modifiers or opcode in _FLAG_READERS:
         return _with_flag(machine, statement, layout)
+    form = statement.form
+    if opcode == "cvt" and form is not None and form.operands[0].type in _SIGNED and len(layout.outputs) == 1:
+        return _convert(machine, statement, layout, form.operands[0].type)
     rows, outputs, apply = gather(machine, layout), layout.outputs, machine.rows.apply
     tables = [_table(machine.terms, statement, layout, i) for i in range(len(outputs))]
     if len(outputs) == 1:
@@ -71,10 +75,25 @@ def pure_handler(machine: Machine, statement: Statement, layout: Layout) -> Hand
 
     def several(statement: Statement) -> None:
         operands = rows(statement)
-        for table, output in zip(tables, outputs, strict=True):
-            machine.assign(statement, statement.words[output], apply(table, operands))
+        results = [apply(table, operands) for table in tables]
+        machine.assign_all(statement, list(zip([statement.words[o] for o in outputs], results, strict=True)))
 
     return several
+
+
+def _convert(machine: Machine, statement: Statement, layout: Layout, kind: str) -> Handler:
+    """cvt to a signed type: into a wider register it extends the sign (PTX ISA 9.7.9.21), another operation."""
+    rows, (output,), apply = gather(machine, layout), layout.outputs, machine.rows.apply
+    table = _table(machine.terms, statement, layout, 0)
+    wide = machine.terms.table(("into a wider register", layout.spelling, layout.structure))
+    bits, registers = type_bits(kind), machine.body.registers
+
+    def run(statement: Statement) -> None:
+        register = statement.words[output]
+        same = type_bits(registers.get(register, "b32")) == bits
+        machine.assign(statement, register, apply(table if same else wide, rows(statement)))
+
+    return run
 
 
 def _move(machine: Machine, statement: Statement, layout: Layout) -> Handler | None:
@@ -97,8 +116,8 @@ def _move(machine: Machine, statement: Statement, layout: Layout) -> Handler | N
 
         def split(statement: Statement) -> None:
             operands = rows(statement)
-            for output, table in zip(outputs, (terms.low, terms.high), strict=True):
-                machine.assign(statement, statement.words[output], apply(table, operands))
+            results = [apply(table, operands) for table in (terms.low, terms.high)]
+            machine.assign_all(statement, list(zip([statement.words[o] for o in outputs], results, strict=True)))
 
         return split
     return None
@@ -117,9 +136,8 @@ def _with_flag(machine: Machine, statement: Statement, layout: Layout) -> Handle
         if reads:
             operands.append(machine.row(FLAG))
         value, carry = apply(result, operands), apply(flag, operands)
-        machine.assign(statement, statement.words[output], value)
-        if writes:
-            machine.assign(statement, FLAG, carry)
+        results = [(statement.words[output], value)]
+        machine.assign_all(statement, [*results, (FLAG, carry)] if writes else results)
 
     return run
 

@@ -11,6 +11,7 @@ from zluda_rr.ptx import (
     Function,
     Module,
     ModuleItem,
+    PtxError,
     Statement,
     VarDecl,
     linearise,
@@ -29,6 +30,9 @@ from .terms import Terms
 from .warp import Warp
 
 _READS = frozenset({"tex", "tld4", "txq", "istypep", "suld", "suq", "ldu", "ldmatrix"})
+
+
+_REASON = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +64,18 @@ def validate_fusion(original: Module, fused: Module, entry: str) -> Verdict:
             comparison = _Comparison(original, fused, entry)
             return comparison.run()
         except NotShown as problem:
-            return Verdict(equal=False, reason=str(problem))
+            return Verdict(equal=False, reason=_short(str(problem)))
+        except PtxError as problem:
+            return Verdict(equal=False, reason=_short(f"not a kernel: {problem}"))
         finally:
             if comparison is not None:
                 comparison.release()
+
+
+def _short(text: str) -> str:
+    """One line that fits into a log."""
+    line = " ".join(text.split())
+    return line if len(line) <= _REASON else line[: _REASON - 1] + "…"
 
 
 class _Comparison:
@@ -136,7 +148,7 @@ class _Comparison:
     def _same_effects(self, first: Sequence[Effect], second: Sequence[Effect]) -> None:
         for one, other in zip(first, second, strict=False):
             where = f"s{one.statement} / s{other.statement}"
-            if one.name != other.name:
+            if one.name != other.name or len(one.rows) != len(other.rows):
                 raise NotShown(f"{where}: {_name(one)} against {_name(other)}")
             for index, (a, b) in enumerate(zip(one.rows, other.rows, strict=True)):
                 if not self.rows.same(a, b):

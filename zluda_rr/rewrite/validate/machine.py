@@ -77,7 +77,8 @@ class Machine:
         self.functions = functions
         self.phis = phi_places(body, flow)
         self.env: dict[str, Row] = {}
-        self.parameters: dict[str, dict[int, Row]] = {}
+        self.parameters: dict[str, dict[tuple[int, int], Row]] = {}
+        """Call parameters that the block has set: values by (offset in bytes, bits)."""
         self.returned: dict[str, Row] = {}
         self.block = 0
         self.trace = BlockTrace()
@@ -171,6 +172,18 @@ class Machine:
         self._log.append((register, self.env.get(register)))
         self.env[register] = row
 
+    def assign_all(self, statement: Statement, results: Sequence[tuple[str, Row]]) -> None:
+        """Results of one statement, all under the guard that it was executed with."""
+        if statement.guard is not None:
+            guard, choice = self.guard(statement), self.terms.choice
+            results = [
+                (register, self.rows.apply(choice, (guard, row, self.row(register))))
+                for register, row in results
+                if register != "_"
+            ]
+        for register, row in results:
+            self.set(register, row)
+
     def guard(self, statement: Statement) -> Row:
         """Where a guarded statement is executed."""
         assert statement.guard is not None
@@ -219,7 +232,7 @@ class Machine:
             return self.terms.constant(int(found.value != 0))
         if found is None or bits is None:
             return self.terms.atom("text", word, kind, uniform=True)
-        if found.kind == "int" and kind[0] in "bsu":
+        if found.kind == "int" and kind[0] in "bsu" and kind[1:].isdigit():
             return self.terms.constant(found.value & (1 << bits) - 1)
         if found.kind == f"f{bits}":
             return self.terms.constant(found.value)

@@ -60,48 +60,49 @@ def load_handler(machine: Machine, statement: Statement, layout: Layout) -> Hand
     memory = _memory_load(machine, layout, space, kind, constant="nc" in statement.modifiers)
     if not space.startswith("param"):
         return memory
-    return _parameter_load(machine, layout, bits, memory)
+    return _parameter_load(machine, layout, kind, memory)
 
 
 def _memory_load(machine: Machine, layout: Layout, space: str, kind: str, *, constant: bool) -> Handler:
-    terms, rows, address, bits = machine.terms, machine.rows, _address(machine, layout), type_bits(kind)
+    rows, address, bits = machine.rows, _address(machine, layout), type_bits(kind)
     assert bits is not None
     fixed = space.startswith(("param", "const"))
     own = space in ("local", "generic")  # local memory is the thread's, and a generic address may lead there
 
     def run(statement: Statement) -> None:
-        apart = own or not machine.together[machine.block]
+        # All addresses and the guard are those before the statement, which may overwrite them.
+        place = address(statement, 0)
+        guard = None if statement.guard is None else rows.items(machine.guard(statement))
+        version = None if fixed else machine.version * LANES
+        apart = not fixed and (own or not machine.together[machine.block])
+        results = []
         for i, word in enumerate(layout.outputs):
-            register = statement.words[word]
+            register, extra = statement.words[word], i * bits // 8
             if register == "_":
                 continue
-            wider = kind[0] == "s" and (type_bits(machine.body.registers[register]) or 0) > bits
-            name = f"load {space} {bits}{' signed' if wider else ''}"
-            if fixed:
-                place = address(statement, i * bits // 8)
-                machine.assign(statement, register, rows.apply(terms.table(name), (place,)))
-                continue
-            version, extra = machine.version * LANES, i * bits // 8
             keys: list[Hashable] = [
-                (base, offset + extra & _ADDRESSES, version) for base, offset in machine.places(address(statement, 0))
+                (base, offset + extra & _ADDRESSES, version) for base, offset in machine.places(place)
             ]
             if apart:
                 keys = list(zip(keys, rows.items(rows.lane), strict=True))
+            wider = kind[0] == "s" and (type_bits(machine.body.registers[register]) or 0) > bits
+            name = f"load {space} {bits}{' signed' if wider else ''}"
             row = rows.named(machine.loaded.setdefault(name, {}), keys, name)
-            seen = rows.items(row)
-            if statement.guard is not None:
-                seen = zip(seen, rows.items(machine.guard(statement)), strict=True)  # type: ignore[assignment]
-                seen = list(seen)
+            results.append((register, row))
+            items = rows.items(row)
+            seen: list[Hashable] = list(items if guard is None else zip(items, guard, strict=True))
             machine.trace.loads.update(seen)
             if constant:
                 machine.trace.constant_loads.update(seen)
-            machine.assign(statement, register, row)
+        machine.assign_all(statement, results)
 
     return run
 
 
-def _parameter_load(machine: Machine, layout: Layout, bits: int, memory: Handler) -> Handler:
+def _parameter_load(machine: Machine, layout: Layout, kind: str, memory: Handler) -> Handler:
+    bits, signed = type_bits(kind), kind[0] == "s"
     assert layout.address is not None
+    assert bits is not None
     base = layout.address[0]
 
     def run(statement: Statement) -> None:
@@ -110,15 +111,19 @@ def _parameter_load(machine: Machine, layout: Layout, bits: int, memory: Handler
             memory(statement)
             return
         start = _offset(statement)
+        results = []
         for i, word in enumerate(layout.outputs):
-            offset = start + i * bits // 8
-            row = machine.parameters.get(name, {}).get(offset)
+            register, offset = statement.words[word], start + i * bits // 8
+            row = machine.parameters.get(name, {}).get((offset, bits))
             if row is None and name in machine.returned:
                 table = machine.terms.table(("returned", offset, bits))
                 row = machine.rows.apply(table, (machine.returned[name],))
             if row is None:
                 raise NotShown(f"s{statement.number} reads a parameter of a call that its block does not set")
-            machine.assign(statement, statement.words[word], row)
+            if signed and (type_bits(machine.body.registers.get(register, "")) or 0) > bits:
+                row = machine.rows.apply(machine.terms.table(("sign extended", bits)), (row,))
+            results.append((register, row))
+        machine.assign_all(statement, results)
 
     return run
 
@@ -146,9 +151,20 @@ def store_handler(machine: Machine, statement: Statement, layout: Layout) -> Han
         content = machine.parameters.setdefault(name, {})
         start = 0 if layout.address is not None and layout.address[1] < 0 else _offset(statement)
         for i, word in enumerate(values):
-            content[start + i * bits // 8] = machine.row(statement.words[word], kind, statement)
+            row = machine.row(statement.words[word], kind, statement)
+            if (type_bits(machine.body.registers.get(statement.words[word], kind)) or 0) > bits:
+                row = machine.rows.apply(machine.terms.table(("truncated", bits)), (row,))
+            _store(content, start + i * bits // 8, bits, row)
 
     return run
+
+
+def _store(content: dict[tuple[int, int], Row], offset: int, bits: int, row: Row) -> None:
+    """Put a value into a parameter; what it overlaps is gone."""
+    for other, width in [*content]:
+        if other < offset + bits // 8 and offset < other + width // 8:
+            del content[other, width]
+    content[offset, bits] = row
 
 
 def effect_handler(machine: Machine, statement: Statement, layout: Layout) -> Handler:
@@ -168,15 +184,14 @@ def effect_handler(machine: Machine, statement: Statement, layout: Layout) -> Ha
             operands = [address(statement, 0), *operands[skip:]]
         outputs = [statement.words[word] for word in layout.outputs] if known else list(statement.uses)
         results = machine.effect(statement, name, operands, len(outputs))
-        for register, row in zip(outputs, results, strict=True):
-            machine.assign(statement, register, row)
+        machine.assign_all(statement, list(zip(outputs, results, strict=True)))
 
     return run
 
 
 def read_handler(machine: Machine, statement: Statement, layout: Layout) -> Handler:
     """Reads of textures, surfaces and the like: an unknown function of the operands of all lanes, and of memory."""
-    rows, terms = gather(machine, layout), machine.terms
+    rows, terms, outputs = gather(machine, layout), machine.terms, layout.outputs
     name = ("read", layout.spelling, layout.structure)
 
     def run(statement: Statement) -> None:
@@ -184,9 +199,9 @@ def read_handler(machine: Machine, statement: Statement, layout: Layout) -> Hand
         if statement.guard is not None:
             operands.append(machine.guard(statement))
         whole = terms.atom(*name, *(tuple(machine.rows.items(row)) for row in operands), uniform=True)
-        for i, word in enumerate(layout.outputs):
-            row = terms.table((*name, i))[whole, machine.version, machine.rows.lane]
-            machine.assign(statement, statement.words[word], row)
+        machine.trace.loads.add(whole)
+        results = [terms.table((*name, i))[whole, machine.version, machine.rows.lane] for i in range(len(outputs))]
+        machine.assign_all(statement, list(zip([statement.words[word] for word in outputs], results, strict=True)))
 
     return run
 
@@ -206,13 +221,13 @@ def call_handler(
         words = statement.words
         target = words[function_words[0]]
         rows: list[Row] = []
-        places: list[tuple[int, ...]] = []
+        places: list[tuple[tuple[int, int], ...]] = []
         for word in argument_words:
             content = machine.parameters.get(words[word])
             if content is None:
-                content = {0: machine.row(words[word], "", statement)}
+                content = {(0, 32): machine.row(words[word], "", statement)}
             places.append(tuple(sorted(content)))
-            rows += [content[offset] for offset in sorted(content)]
+            rows += [content[place] for place in sorted(content)]
         name: tuple[object, ...] = ("call", target, tuple(places), tuple(words[w] for w in more))
         if target in machine.body.registers:
             rows.append(machine.row(target, "", statement))
@@ -220,7 +235,7 @@ def call_handler(
         helper = helpers.get(target)
         if helper is not None and target not in machine.functions and len(returns) == 1:
             count, meaning = helper
-            if [(0,)] * count != places:
+            if [((0, 32),)] * count != places:
                 raise NotShown(f"s{statement.number}: {target} takes {count} words")
             results = [meaning(machine, statement, rows)]
             _give(machine, statement, [words[w] for w in returns], results, known=True)
@@ -238,7 +253,7 @@ def _give(machine: Machine, statement: Statement, names: list[str], rows: list[R
             machine.assign(statement, name, row)
         elif known:
             machine.returned.pop(name, None)
-            machine.parameters[name] = {0: row}
+            machine.parameters[name] = {(0, 32): row}
         else:
             machine.parameters.pop(name, None)
             machine.returned[name] = row
