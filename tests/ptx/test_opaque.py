@@ -282,3 +282,14 @@ def test_one_line_for_a_version_of_three_numbers() -> None:
     with pytest.raises(PtxError) as caught:
         parse(".version 9.0.1\n.target sm_90\n.address_size 64\n.visible .entry k(){ret;}\n", filename="m.ptx")
     assert str(caught.value).split("\n")[0] == 'm.ptx:1:10: expected a version such as 9.0, found "9.0.1"'
+
+
+def test_mutants_that_were_tracebacks() -> None:
+    for text in (
+        ".pragma\x00",
+        ".version 9.0\n.target sm_90\n.pragma",
+        ".version 9.0\n.target sm_90 ,",
+        HEADER + ".alias ",
+    ):
+        with pytest.raises(PtxError):
+            parse(text)
