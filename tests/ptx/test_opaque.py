@@ -17,6 +17,7 @@ from zluda_rr.ptx import (
     parse,
     print_module,
 )
+from zluda_rr.ptx.grammar import ChunkError, parse_chunk
 
 GOOD = ".visible .entry good()\n{\n\t.reg .b32 %r<4>;\n\tmov.u32 %r1, 1;\n\tret;\n}\n"
 
@@ -282,3 +283,11 @@ def test_one_line_for_a_version_of_three_numbers() -> None:
     with pytest.raises(PtxError) as caught:
         parse(".version 9.0.1\n.target sm_90\n.address_size 64\n.visible .entry k(){ret;}\n", filename="m.ptx")
     assert str(caught.value).split("\n")[0] == 'm.ptx:1:10: expected a version such as 9.0, found "9.0.1"'
+
+
+def test_a_directive_with_text_behind_it_is_an_error_with_a_place() -> None:
+    """Where the grammar expects the end and meets a character of no token."""
+    with pytest.raises(PtxError, match=r"5:23: .*é"):
+        parse(HEADER + ".section .x { .b8 1 } é")
+    with pytest.raises(ChunkError, match="é"):
+        parse_chunk("directive", ".section .x { .b8 1 } é")

@@ -108,7 +108,7 @@ def _names(terminals: set[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-_UNNAMED = frozenset({"$END", "WHITE", "LINE_COMMENT", "BLOCK_COMMENT", "LINE_MARKER", "SELECTOR"})
+_UNNAMED = frozenset({"$END", "<END-OF-FILE>", "WHITE", "LINE_COMMENT", "BLOCK_COMMENT", "LINE_MARKER", "SELECTOR"})
 _OPERAND = frozenset({'"!"', '"-"', '"["', '"{"', "a constant", "a name", "a register"})
 _MANY = 6
 
