@@ -16,6 +16,7 @@ from zluda_rr.lower import floating, integer
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/instructions.md"
 BATCH = 600
+_FLUSHING = "add sub mul fma mad min max div rcp rsqrt ex2 lg2 sqrt neg abs".split()  # noqa: SIM905 - a table
 _WIDENING = ("ld", "st", "cvt")
 # Results that are the same for every thread.
 _UNIFORM = ("param", "activemask")
@@ -73,6 +74,16 @@ def test_every_form_is_equal_to_the_oracle_or_refused_by_name(
 
 def _widens(spelling: Spelling) -> bool:
     return spelling.pattern.opcode in _WIDENING
+
+
+@pytest.mark.parametrize("bits", [0x00000000, 0x3F800000, 0x007FFFFF])
+def test_constants_that_llvm_folds_where_the_mode_flushes(bits: int) -> None:
+    """x - 0 and x * 1 are no instruction that could flush x; a function of a denormal constant is computed without."""
+    forms = [form for form in spellings() if "ftz" in form.modifiers and form.pattern.opcode in _FLUSHING]
+    plain = [probe.spelling for probe in taken(support([probe_of(form) for form in forms]))]
+    probes = [probe for probe in (probe_of(form, constant=bits) for form in plain) if probe.variant]
+    assert len(probes) > 40
+    assert not compare(probes, count=256, seed=2).differences()
 
 
 @pytest.mark.soak
