@@ -16,6 +16,7 @@ from zluda_rr.lower import floating, integer
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/instructions.md"
 BATCH = 600
+_FLUSHING = "add sub mul fma mad min max div rcp rsqrt ex2 lg2 sqrt neg abs".split()  # noqa: SIM905 - a table
 _WIDENING = ("ld", "st", "cvt")
 # Results that are the same for every thread.
 _UNIFORM = ("param", "activemask")
@@ -75,6 +76,16 @@ def _widens(spelling: Spelling) -> bool:
     return spelling.pattern.opcode in _WIDENING
 
 
+@pytest.mark.parametrize("bits", [0x00000000, 0x3F800000, 0x007FFFFF])
+def test_constants_that_llvm_folds_where_the_mode_flushes(bits: int) -> None:
+    """x - 0 and x * 1 are no instruction that could flush x; a function of a denormal constant is none at all."""
+    forms = [form for form in spellings() if "ftz" in form.modifiers and form.pattern.opcode in _FLUSHING]
+    plain = [probe.spelling for probe in taken(support([probe_of(form) for form in forms]))]
+    probes = [probe for probe in (probe_of(form, constant=bits) for form in plain) if probe.variant]
+    assert len(probes) > 30
+    assert not compare(probes, count=256, seed=2).differences()
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(2, 8))
 def test_every_form_on_more_operands(seed: int) -> None:
@@ -84,7 +95,7 @@ def test_every_form_on_more_operands(seed: int) -> None:
 
 @pytest.mark.soak
 def test_every_form_with_constants() -> None:
-    """LLVM computes with constants itself: the last source as a constant of every kind of edge. `set` is setp's test."""
+    """LLVM computes with constants itself: the last source as a constant of every kind. `set` is setp's test."""
     forms = [form for form in spellings() if form.pattern.opcode not in ("set", "ld", "st", "suld", *SLOW)]
     plain = [probe.spelling for probe in taken(support([probe_of(form) for form in forms]))]
     for edge in range(24):

@@ -58,6 +58,18 @@ def flushed(e: Emitter, value: str, kind: str, ftz: bool, *, always: bool = Fals
     return e.op(f"bitcast {bits} {chosen} to {llvm_type(kind)}")
 
 
+def rounded(e: Emitter, value: str, kind: str, ftz: bool) -> str:
+    """The result of an instruction with `.ftz`, flushed.
+
+    Where the mode does it, LLVM may still have taken the instruction out (x - 0, x * 1); canonicalising what is left
+    flushes it, and costs nothing behind an instruction that does. The same for what gfx12's functions read, which LLVM
+    computes itself for constants.
+    """
+    if ftz and kind == "f32" and e.settings.flush:
+        return e.call("float", "llvm.canonicalize.f32", ("float", value))
+    return flushed(e, value, kind, ftz)
+
+
 def constant_of(kind: str, value: str) -> str:
     """A floating-point constant of `kind`, in both halves of a pair."""
     return f"<half {value}, half {value}>" if kind == "f16x2" else value
@@ -103,7 +115,7 @@ def binary(e: Emitter, s: Statement) -> None:
     target, *sources = s.operands
     a, b = _sources(e, tuple(sources), kind, "ftz" in flags)
     result = e.op(f"{_BINARY[s.opcode]} {llvm_type(kind)} {a}, {b}")
-    e.set(target, saturated(e, flushed(e, result, kind, "ftz" in flags), kind, "sat" in flags), kind)
+    e.set(target, saturated(e, rounded(e, result, kind, "ftz" in flags), kind, "sat" in flags), kind)
 
 
 def fused(e: Emitter, s: Statement) -> None:
@@ -114,8 +126,9 @@ def fused(e: Emitter, s: Statement) -> None:
         raise e.refuse(s, f".relu of .{kind}")
     target, *sources = s.operands
     kinds = llvm_type(kind)
-    arguments = [(kinds, value) for value in _sources(e, tuple(sources), kind, "ftz" in flags)]
-    result = flushed(e, e.call(kinds, f"llvm.fma.{SUFFIX[kind]}", *arguments), kind, "ftz" in flags)
+    values = [rounded(e, e.value(part, kind), kind, "ftz" in flags) for part in sources]
+    arguments = [(kinds, value) for value in values]
+    result = rounded(e, e.call(kinds, f"llvm.fma.{SUFFIX[kind]}", *arguments), kind, "ftz" in flags)
     e.set(target, rectified(e, saturated(e, result, kind, "sat" in flags), kind, "relu" in flags), kind)
 
 
@@ -131,7 +144,7 @@ def minmax(e: Emitter, s: Statement) -> None:
     name = f"{s.opcode}imum{'' if 'NaN' in flags else 'num'}"
     for other in others:
         result = _pick(e, name, kind, result, other)
-    e.set(target, result, kind)
+    e.set(target, rounded(e, result, kind, ftz), kind)
 
 
 def sign(e: Emitter, s: Statement) -> None:
@@ -164,7 +177,7 @@ def function(e: Emitter, s: Statement) -> None:
     if kind != "f32":
         result = flushed(e, _halves_exp2(e, value, kind), kind, "ftz" in flags)
     elif "ftz" in flags:
-        result = e.call("float", _APPROX[s.opcode], ("float", value))
+        result = e.call("float", _APPROX[s.opcode], ("float", rounded(e, value, kind, True)))
     else:
         result = _keeping_denormals(e, s.opcode, value)
     e.set(target, result, kind)
@@ -200,7 +213,7 @@ def _rounded(e: Emitter, s: Statement) -> None:
         raise e.refuse(s, "only .approx")
     kind, flags = _start(e, s, ("rn", "ftz"), ("f32", "f64"))
     target, source = s.operands
-    (value,) = _sources(e, (source,), kind, "ftz" in flags)
+    value = flushed(e, e.value(source, kind), kind, "ftz" in flags, always=True)
     kinds = llvm_type(kind)
     if s.opcode == "sqrt":
         result = e.call(kinds, f"llvm.sqrt.{kind}", (kinds, value))
@@ -216,15 +229,15 @@ def divide(e: Emitter, s: Statement) -> None:
     if kind == "f64" and "rn" not in flags:
         raise e.refuse(s, "only .rn of .f64")
     target, *sources = s.operands
-    a, b = _sources(e, tuple(sources), kind, ftz)
+    a, b = (flushed(e, e.value(part, kind), kind, ftz, always=not approx) for part in sources)
     if not approx:
         result = e.op(f"fdiv {llvm_type(kind)} {a}, {b}")
         e.set(target, flushed(e, result, kind, ftz, always=True), kind)
         return
     if not ftz:
         raise e.refuse(s, "only with .ftz")
-    reciprocal = e.call("float", _APPROX["rcp"], ("float", b))
-    e.set(target, flushed(e, e.op(f"fmul float {a}, {reciprocal}"), kind, ftz), kind)
+    reciprocal = e.call("float", _APPROX["rcp"], ("float", rounded(e, b, kind, ftz)))
+    e.set(target, rounded(e, e.op(f"fmul float {a}, {reciprocal}"), kind, ftz), kind)
 
 
 def compare(e: Emitter, left: Operand, right: Operand, relation: str, kind: str, ftz: bool) -> str:
