@@ -188,6 +188,9 @@ def test_no_space(box: Sandbox, fault: int) -> None:
     assert_original(outcome, TEXT * 40, os.strerror(fault))
     assert box.runs == 0
     assert not list(box.cache.folder.glob("*.img")), "no half request stays behind"
+    flags = ("--repeat", "3")
+    again = box.run(CALL, "dlsym", TEXT * 40, *flags, LD_PRELOAD=preload, FAULT_WRITE=str(fault), ZLUDA_RR_MISS="async")
+    assert [os.strerror(fault) in line for line in again.log] == [True] * 3, "what failed is said, not what did not"
     assert not list(box.cache.folder.glob("*.tmp"))
 
 

@@ -174,6 +174,12 @@ static int error_file(const zrr_cache *cache, const char *key) {
     return high;
 }
 
+static void remove_error_file(const zrr_cache *cache, const char *key) {
+    char name[ZRR_KEY_CHARS + 8];
+    snprintf(name, sizeof name, "%s.err", key);
+    unlinkat(cache->folder, name, 0);
+}
+
 static void close_all(const plan *what) {
     const int all[] = {what->null, what->lock, what->done, what->worker, what->errors};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i)
@@ -209,6 +215,7 @@ bool zrr_child_run(const char *name, const zrr_cache *cache, const char *key, zr
             ok = start(&what, reason);
         free(what.environment);
         close_all(&what);
+        if (!ok) remove_error_file(cache, key); /* nothing was begun, so nothing failed */
     }
     if (ok && wait_ms > 0) ok = wait_end(ends[0], wait_ms, reason);
     if (ends[0] >= 0) close(ends[0]);

@@ -47,13 +47,19 @@ bool zrr_queue_ask(const zrr_cache *cache, const char *key, const zrr_image *ima
     return zrr_cache_request(cache, key, image, reason);
 }
 
-bool zrr_queue_first(zrr_hash image, char *reason) {
-    static _Atomic(uint64_t) started[MOST_MODULES];
-    const uint64_t mark = image.low | 1;
+/* Modules that this process has put into the queue. */
+static _Atomic(uint64_t) asked[MOST_MODULES];
+
+bool zrr_queue_asked(zrr_hash image) {
+    for (int i = 0; i < MOST_MODULES; ++i)
+        if (atomic_load(&asked[i]) == (image.low | 1)) return true;
+    return false;
+}
+
+bool zrr_queue_note(zrr_hash image, char *reason) {
     for (int i = 0; i < MOST_MODULES; ++i) {
         uint64_t none = 0;
-        if (atomic_compare_exchange_strong(&started[i], &none, mark)) return true;
-        if (none == mark) return false;
+        if (atomic_compare_exchange_strong(&asked[i], &none, image.low | 1) || none == (image.low | 1)) return true;
     }
     zrr_reason(reason, "too many rewrites in one process");
     return false;

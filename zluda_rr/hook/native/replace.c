@@ -111,11 +111,12 @@ static void start(job *what, zrr_locks locks, int wait_ms, char *reason) {
 
 /* Once a process and module, as long as none is left waiting: what failed is not tried at every load. */
 static bool request(job *what, char *reason) {
-    if (!zrr_queue_first(what->hash, reason) && !zrr_queue_waits(&what->cache, what->request)) {
-        if (reason[0] == 0) failed(what, reason, "the rewriter left no result; see `zluda-rr log`");
+    if (zrr_queue_asked(what->hash) && !zrr_queue_waits(&what->cache, what->request)) {
+        failed(what, reason, "the rewriter left no result; see `zluda-rr log`");
         return false;
     }
-    return zrr_queue_ask(&what->cache, what->request, &what->image, what->before, reason);
+    return zrr_queue_ask(&what->cache, what->request, &what->image, what->before, reason) &&
+           zrr_queue_note(what->hash, reason);
 }
 
 static int left_of(long long end) { return (int)((end - now_us()) / 1000); }

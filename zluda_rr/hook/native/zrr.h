@@ -137,8 +137,9 @@ int zrr_queue_enter(const zrr_cache *cache);
 bool zrr_queue_ask(const zrr_cache *cache, const char *key, const zrr_image *image, char *before, char *reason);
 /* It is in the queue, and nobody has begun with it. */
 bool zrr_queue_waits(const zrr_cache *cache, const char *key);
-/* Whether this process has started a rewrite of the module before; false, too, when it may not start more. */
-bool zrr_queue_first(zrr_hash image, char *reason);
+/* Whether this process has put the module into the queue before; to remember that it has. False: too many by now. */
+bool zrr_queue_asked(zrr_hash image);
+bool zrr_queue_note(zrr_hash image, char *reason);
 /* What the last rewriter of this module left in `KEY.err`: its exit status and its last words. Empty: nothing. */
 void zrr_queue_failure(const zrr_cache *cache, const char *key, char *text);
 
