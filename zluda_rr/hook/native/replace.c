@@ -146,7 +146,8 @@ static bool finish(job *what, const char *reason, long long began, zrr_replaceme
         if (settings->dump_dir[0] != 0) {
             dump(what, strcmp(what->image.kind, "ptx") == 0 ? "original.ptx" : "original.fatbin", what->image.bytes,
                  what->image.size);
-            dump(what, "rewritten.ptx", what->entry.payload, what->entry.size);
+            const bool fatbin = what->entry.size > 4 && memcmp(what->entry.payload, "\x50\xed\x55\xba", 4) == 0;
+            dump(what, fatbin ? "rewritten.fatbin" : "rewritten.ptx", what->entry.payload, what->entry.size);
         }
         out->text = what->entry.payload;
         out->size = what->entry.size;

@@ -114,7 +114,7 @@ bool zrr_child_run(const char *program, const zrr_cache *cache, const char *key,
 /* ---- replace.c ---- */
 
 typedef struct {
-    char *text; /* PTX, ends in NUL; free() */
+    char *text; /* PTX, or a fatbin for a fatbin; a NUL behind it; free() */
     size_t size;
     char note[ZRR_NOTE_BYTES];
 } zrr_replacement;
