@@ -118,7 +118,7 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
 
 @main.command()
 @click.argument("file", type=_ANY)
-@click.option("-o", "--output", type=_FILE, required=True, help="Where the rewritten PTX goes.")
+@click.option("-o", "--output", type=_FILE, required=True, help="Where the rewritten module goes.")
 @_MODULE
 @_LAYER
 @_CUT
@@ -151,11 +151,15 @@ def rewrite(
     fusion: bool | None,
     as_json: bool,
 ) -> None:
-    """Replace the cuts of a layer in FILE (PTX or a container) by calls of engine bodies, as PTX text.
+    """Replace the cuts of a layer in FILE (PTX or a container) by calls of engine bodies.
+
+    The output is PTX text; of a fatbin the fatbin with the one entry changed that the loader takes, unless its name
+    ends in .ptx.
 
     Refuses unless every obligation holds.
     """
     from zluda_rr.hook import finishing, storing_bitcode
+    from zluda_rr.image import Loader
     from zluda_rr.runtime import rewrite_file
 
     if bitcode is not None and target != "zluda":
@@ -163,7 +167,8 @@ def rewrite(
     finish = finishing(target == "nvptx", no_contraction)
     if bitcode is not None:
         finish = storing_bitcode(finish, bitcode)
-    result = rewrite_file(file, output, layer, _cut_names(layer, cuts), chosen, finish, body, fusion=_fusion(fusion))
+    names, loader = _cut_names(layer, cuts), Loader(target)
+    result = rewrite_file(file, output, layer, names, chosen, finish, body, fusion=_fusion(fusion), loader=loader)
     _print_json(result.json()) if as_json else click.echo(result.text(), nl=False)
 
 

@@ -18,7 +18,7 @@ from .options import Settings
 from .progress import Progress
 from .session import refresh_tool
 from .tool import Tool, current_tool
-from .transform import chosen_text, kernel_names, module_extent, wanted_entries
+from .transform import MAX_REWRITE_BYTES, chosen_text, kernel_names, module_extent, wanted_entries
 
 _MAX_IMAGE_BYTES = 64 << 20  # ZRR_MAX_IMAGE of native/zrr.h
 
@@ -124,6 +124,11 @@ class _Search:
     def _of_module(self, file: Path, module: PtxImage) -> Iterator[Candidate]:
         if not any(map(wanted_entries(self.settings), module.entries)):
             self.tally.skipped(Skipped(module.origin, "no kernel of a layer that is switched on", Skip.UNNAMED))
+            return
+        if module.text_bytes > MAX_REWRITE_BYTES:
+            bound = f"over the bound of {MAX_REWRITE_BYTES >> 20} MiB for a rewrite"
+            what = f"{module.text_bytes >> 20} MiB of PTX, {bound}"
+            self.tally.skipped(Skipped(module.origin, what, Skip.LARGE))
             return
         text = Candidate(module.origin, module_extent(module.text.encode()))
         if module.fatbin is None or module.fatbin[1] - module.fatbin[0] > _MAX_IMAGE_BYTES:

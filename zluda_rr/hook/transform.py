@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from zluda_rr.errors import UserError
-from zluda_rr.image import Container, Fatbin, FatbinEntry, FatbinText, Loader, modules_in_bytes
+from zluda_rr.image import Container, Fatbin, FatbinText, Loader, modules_in_bytes
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.rewrite import LayerContract, examine_cut, fuse_module, load_contracts, match_entry, rewrite_module
 
@@ -18,8 +18,8 @@ from .options import Settings
 _FATBIN_MAGIC = (0xBA55ED50).to_bytes(4, "little")
 # Kernels of the family, those without a rule of their own among them.
 _FAMILY = "cuda_dldn_engine_swin_"
-MAX_REWRITE_BYTES = 16 << 20
-"""Largest text that is parsed here; the largest known RR module has under 3 MB. Parsing takes 20 times its size."""
+MAX_REWRITE_BYTES = 6 << 20
+"""Largest text that is rewritten, which takes 70 times its size in memory; the largest known RR module has 3 MB."""
 _NOTHING = "no kernel of a layer that is switched on"
 
 
@@ -118,13 +118,9 @@ def _transform_fatbin(data: bytes, settings: Settings, known: dict[str, Entry]) 
     if entry.kind is Kind.UNCHANGED:
         place = f"{chosen.place} for {chosen.target}, which the loader takes: "
         return replace(entry, note=place + entry.note) if entry.note == _NOTHING else entry
-    gone: tuple[FatbinEntry, ...] = ()
-    first = ""
-    if Loader(settings["target"]) is Loader.NVIDIA:
-        (image,) = modules_in_bytes(entry.text.encode())
-        gone, first = fatbin.superseded(chosen, image.entries)
+    image, first = fatbin.replaced(chosen, entry.text, Loader(settings["target"]))
     note = f"{entry.note}; but the driver may take {first}, in its place" if first else entry.note
-    return Entry(Kind.REPLACED, note, fatbin=fatbin.with_text(chosen, entry.text, without=gone))
+    return Entry(Kind.REPLACED, note, fatbin=image)
 
 
 def _reads(text: FatbinText) -> bool:

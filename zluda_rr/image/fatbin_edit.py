@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import IO, cast
 
 from zluda_rr.image.fatbin import (
@@ -19,6 +20,7 @@ from zluda_rr.image.fatbin import (
     KIND_CONCAT,
     KIND_ELF,
     KIND_PTX,
+    MAGIC,
     Extent,
     FatbinEntry,
     FatbinText,
@@ -29,9 +31,9 @@ from zluda_rr.image.fatbin import (
     fatbin_texts,
     unpacked_header,
 )
-from zluda_rr.image.model import Skipped
-from zluda_rr.image.source import Source
-from zluda_rr.image.unpack import Budget
+from zluda_rr.image.model import Container, PtxImage, Skipped, image_of, one_line
+from zluda_rr.image.source import Source, open_source
+from zluda_rr.image.unpack import MAX_MODULE_BYTES, Budget
 
 _TARGET = re.compile(r"sm_(\d+)([af]?)")
 
@@ -82,6 +84,18 @@ class Fatbin:
             return next((text for text in reversed(plain or texts) if reads(text)), None)
         return max(enumerate(texts), key=lambda item: (_newness(item[1].target), item[0]), default=(0, None))[1]
 
+    def replaced(self, chosen: FatbinText, text: str, loader: Loader) -> tuple[bytes, str]:
+        """The fatbin with `text` in place of `chosen`, and which entry `loader` may take before it, empty for none.
+
+        NVIDIA's driver takes machine code before PTX: entries for the same or a newer architecture are left out if
+        `text` has all their kernels. Every device that could run them can run the text.
+        """
+        if loader is Loader.ZLUDA:
+            return self.with_text(chosen, text), ""
+        kernels = image_of(text, "", Container.FATBIN, chosen.compression).entries
+        gone, first = self._superseded(chosen, kernels)
+        return self.with_text(chosen, text, without=gone), first
+
     def with_text(self, chosen: FatbinText, text: str, *, without: Sequence[FatbinEntry] = ()) -> bytes:
         """The fatbin with `text`, uncompressed, as the entry `chosen`, and without the entries `without`.
 
@@ -113,12 +127,8 @@ class Fatbin:
                 parts.append(_plain_entry(item.header, new, is_text=item.fields.kind == KIND_PTX))
         return b"".join(parts)
 
-    def superseded(self, chosen: FatbinText, kernels: Sequence[str]) -> tuple[tuple[FatbinEntry, ...], str]:
-        """Machine code that NVIDIA's driver takes before the PTX `chosen`, on every device that could run that.
-
-        Those are the entries for its architecture and newer ones. They may go if `kernels`, those of the new text, are
-        all that they have; else none, and why: the place of one that stays.
-        """
+    def _superseded(self, chosen: FatbinText, kernels: Sequence[str]) -> tuple[tuple[FatbinEntry, ...], str]:
+        """Machine code that may go, and one that stays before `chosen`; where one stays, all do."""
         found = []
         for entry in self.entries():
             if entry.fields.kind == KIND_ELF and _newness(entry.fields.target)[0] >= _newness(chosen.target)[0]:
@@ -160,3 +170,18 @@ def _plain_entry(header: bytes, content: bytes, *, is_text: bool = True) -> byte
     version = re.search(rb"^\s*\.version\s+(\d+)\.(\d+)", content, re.M) if is_text else None
     number = (int(version[1]), int(version[2])) if version else None
     return unpacked_header(header, len(padded), number) + padded
+
+
+def read_fatbin(path: Path) -> Fatbin | None:
+    """The fatbin that a file is; None for any other, and for one cut off or larger than MAX_MODULE_BYTES."""
+    try:
+        with open_source(path) as source:
+            whole = source.size <= MAX_MODULE_BYTES and source.read(0, len(MAGIC)) == MAGIC
+            return Fatbin.of(source.read(0, source.size)) if whole else None
+    except OSError:
+        return None
+
+
+def entry_image(entry: FatbinText, path: Path) -> PtxImage:
+    """The module of an entry of the fatbin `path`."""
+    return image_of(entry.text, f"{one_line(path)}: {entry.place}", Container.FATBIN, entry.compression)

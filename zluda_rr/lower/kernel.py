@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from zluda_rr.errors import listed
 from zluda_rr.lower import calls, convert, floating, integer, memory, mma, warp
 from zluda_rr.lower.emitter import Emitter, Settings
 from zluda_rr.lower.handler import Handler
@@ -43,7 +44,7 @@ def lower_module(module: Module, entry: str) -> str:
     """
     function = module.function(entry)
     if function is None or function.kind != "entry" or function.body is None:
-        known = ", ".join(f.name for f in module.entries) or "none"
+        known = listed(f.name for f in module.entries)
         raise LoweringError(f"{module.filename}: no entry {entry}; the module's entries: {known}")
     body = linearise(function, module)
     settings = Settings(module.filename, _flushes(body), _block(function))
