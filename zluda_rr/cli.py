@@ -12,6 +12,7 @@ import click
 
 from zluda_rr.errors import UserError
 from zluda_rr.hook import register as register_hook
+from zluda_rr.toolchain import require_compilers
 from zluda_rr.zluda import register as register_zluda
 
 
@@ -181,6 +182,7 @@ def rewrite(
 @_QUIET
 def compile(file: Path, output: Path, entry: str | None, chosen: str | None, as_json: bool, quiet: bool) -> None:
     """Compile a PTX module of FILE (PTX or a container) to a gfx1201 code object, linked with the bodies it calls."""
+    require_compilers()
     from zluda_rr.runtime import Progress, compile_file
 
     report = compile_file(file, output, entry, Progress(quiet), chosen)
@@ -227,6 +229,7 @@ def verify(
     quiet: bool,
 ) -> None:
     """Prove in the emulator that a layer's rewritten kernel equals the translated one byte for byte."""
+    require_compilers()
     from zluda_rr.runtime import MODELS, Progress, WorkloadKind, choose_backend, subject, verify_stage, verify_text
     from zluda_rr.runtime import verify as verify_layer
 
@@ -263,6 +266,7 @@ def bench(
     With --fusion also of the kernel with fragment-consumer fusion alone (`fused`), with --zoc also of both as ZLUDA
     compiles them (`zluda`, `zluda_rewritten`).
     """
+    require_compilers()
     from zluda_rr.runtime import Progress, bench_json, bench_text, choose_backend, subject
     from zluda_rr.runtime import bench as bench_layer
 
@@ -276,6 +280,7 @@ def bench(
 @_QUIET
 def demo(quiet: bool) -> None:
     """The whole path on the shipped module: inspect, rewrite, compile both, run both, compare every byte."""
+    require_compilers()
     from zluda_rr.runtime import Progress, run_demo
 
     if not run_demo(Progress(quiet)):
