@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import os
 import re
@@ -71,9 +72,24 @@ def link_requirements(wheel: Path, folder: Path, extra: str = "") -> None:
                 link.symlink_to(Path(str(distribution.locate_file(top))))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    folder = tmp_path_factory.mktemp("wheel")
+    """Built once, whichever of several test processes comes first."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / "wheel"
+    with (shared / "wheel.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "ready").exists():
+            install_wheel(folder)
+            (folder / "ready").touch()
+    (wheel,) = folder.glob("*.whl")
+    return Installed(wheel, folder / "venv")
+
+
+def install_wheel(folder: Path) -> None:
+    """Build the wheel and install it, beside links to what it needs."""
+    folder.mkdir()
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
@@ -84,7 +100,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     subprocess.run([sys.executable, *install], check=True)
     link_requirements(wheel, folder / "needed")
     (there.site / "needed.pth").write_text(f"{folder / 'needed'}\n")
-    return there
 
 
 def test_the_wheel_carries_the_libraries_and_the_bodies(installed: Installed) -> None:
