@@ -20,6 +20,7 @@ from zluda_rr.hook.precompile import Tally, candidates, fill_from
 from zluda_rr.hook.progress import Progress
 from zluda_rr.hook.transform import MAX_REWRITE_BYTES
 from zluda_rr.image import read_ptx, shipped_module
+from zluda_rr.image.model import image_of
 
 from .folders import make_folder
 from .sandbox import TEXT
@@ -110,12 +111,14 @@ def test_what_no_rule_concerns_is_not_parsed(tmp_path: Path, monkeypatch: pytest
         raise AssertionError("parsed")
 
     monkeypatch.setattr("zluda_rr.hook.transform.parse", refuse)
+    monkeypatch.setattr("zluda_rr.image.scan.image_of", refuse)
     broken = TEXT + b"} this is no PTX"
     (tmp_path / "a.ptx").write_bytes(broken)
     (tmp_path / "b.fatbin").write_bytes(fatbin(entry(broken), entry(broken, mode="zstd")))
     tally = Tally()
     assert list(candidates((tmp_path,), read_settings({}), tally)) == []
     assert tally.passed["unnamed"] == 3
+    monkeypatch.setattr("zluda_rr.image.scan.image_of", image_of)
     (tmp_path / "b.fatbin").write_bytes(fatbin(entry(broken.replace(b"k(", b"cuda_dldn_engine_swin_enc0_kernel("))))
     with pytest.raises(AssertionError, match="parsed"):
         list(candidates((tmp_path,), read_settings({}), tally))

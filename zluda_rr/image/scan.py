@@ -173,10 +173,10 @@ class _File:
     def _binary(self) -> Iterator[Found]:
         if self.container is Container.CUBIN:
             yield from self._cubin()
-        position, texts = 0, Finder(self.source, _VERSION)
+        position = 0
         for extent in self._fatbins():
             self.budget.entry()
-            yield from self._strings(texts, position, extent.start)
+            yield from self._strings(position, extent.start)
             alone = self.container is Container.FATBIN and extent.start == 0
             prefix = f"{self.name}: " + ("" if alone else f"{self._place(extent.start)}, ")
             for item in fatbin_texts(self.source, extent, self.budget):
@@ -185,7 +185,7 @@ class _File:
                 else:
                     yield Skipped(prefix + item.origin, item.reason, item.kind)
             position = extent.end
-        yield from self._strings(texts, position, self.source.size)
+        yield from self._strings(position, self.source.size)
 
     def _fatbins(self) -> Iterator[Extent]:
         """Every fatbin, in order. One that claims more than the file has ends before the next."""
@@ -240,10 +240,10 @@ class _File:
         else:
             yield Skipped(place, "the section is no PTX text; encrypted or damaged", Skip.DAMAGED)
 
-    def _strings(self, texts: Finder, start: int, end: int) -> Iterator[Found]:
+    def _strings(self, start: int, end: int) -> Iterator[Found]:
         """PTX stored as NUL-terminated strings in [start, end)."""
-        position = start
-        while 0 <= (at := texts.at_or_after(position)) < end:
+        position, texts = start, Finder(self.source, _VERSION, end)
+        while (at := texts.at_or_after(position)) >= 0:
             head = _PLAIN_PTX.match(self.source.read(at, min(_PLAIN_BYTES, end - at)))
             if head is None:
                 position = at + 1

@@ -14,6 +14,8 @@ from zluda_rr.errors import UserError
 from zluda_rr.image.model import one_line
 
 _BLOCK = 1 << 18
+_SMALL = 4096
+"""So few bytes, between two fatbins say, are read alone."""
 _OVERLAP = 64
 """Bytes that a block shares with the next: the longest needle."""
 
@@ -57,6 +59,11 @@ class Source:
         limit = self.size if end is None else min(end, self.size)
         for low, high in self.ranges:
             position, stop = max(start, low), min(high, limit)
+            if 0 < stop - position <= _SMALL:
+                found = self.read(position, stop - position).find(needle)
+                if found >= 0:
+                    return position + found
+                continue
             while position + len(needle) <= stop:
                 base = position - position % _BLOCK
                 found = self._block_at(base).find(needle, position - base, min(stop - base, _BLOCK + len(needle) - 1))
@@ -73,18 +80,18 @@ class Source:
 
 
 class Finder:
-    """One needle's places in ascending order; asking again for a place that is known costs nothing."""
+    """One needle's places before `end`, in ascending order; asking again for one that is known costs nothing."""
 
-    __slots__ = ("_known", "_needle", "_source")
+    __slots__ = ("_end", "_known", "_needle", "_source")
 
-    def __init__(self, source: Source, needle: bytes) -> None:
-        self._source, self._needle = source, needle
+    def __init__(self, source: Source, needle: bytes, end: int | None = None) -> None:
+        self._source, self._needle, self._end = source, needle, end
         self._known = -2  # not looked yet; -1: none left
 
     def at_or_after(self, position: int) -> int:
         """The first place from `position` on, -1: none."""
         if self._known == -2 or 0 <= self._known < position:
-            self._known = self._source.find(self._needle, position)
+            self._known = self._source.find(self._needle, position, self._end)
         return self._known
 
 
