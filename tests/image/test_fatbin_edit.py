@@ -50,7 +50,7 @@ _ENTRIES = st.sampled_from(
 _TEXTS = st.sampled_from(["// new\n" + SMALL_PTX, SMALL_PTX + "// müde\n", SMALL_PTX.replace("9.0", "8.7")])
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(
     st.lists(_ENTRIES, min_size=1, max_size=6), st.integers(0, 5), _TEXTS, st.sampled_from([b"", bytes(8), bytes(63)])
 )
