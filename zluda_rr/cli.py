@@ -12,6 +12,7 @@ import click
 
 from zluda_rr.errors import UserError
 from zluda_rr.hook import register as register_hook
+from zluda_rr.toolchain import require_compilers
 from zluda_rr.zluda import register as register_zluda
 
 
@@ -118,7 +119,7 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
 
 @main.command()
 @click.argument("file", type=_ANY)
-@click.option("-o", "--output", type=_FILE, required=True, help="Where the rewritten PTX goes.")
+@click.option("-o", "--output", type=_FILE, required=True, help="Where the rewritten module goes.")
 @_MODULE
 @_LAYER
 @_CUT
@@ -151,11 +152,15 @@ def rewrite(
     fusion: bool | None,
     as_json: bool,
 ) -> None:
-    """Replace the cuts of a layer in FILE (PTX or a container) by calls of engine bodies, as PTX text.
+    """Replace the cuts of a layer in FILE (PTX or a container) by calls of engine bodies.
+
+    The output is PTX text; of a fatbin the fatbin with the one entry changed that the loader takes, unless its name
+    ends in .ptx.
 
     Refuses unless every obligation holds.
     """
     from zluda_rr.hook import finishing, storing_bitcode
+    from zluda_rr.image import Loader
     from zluda_rr.runtime import rewrite_file
 
     if bitcode is not None and target != "zluda":
@@ -163,7 +168,8 @@ def rewrite(
     finish = finishing(target == "nvptx", no_contraction)
     if bitcode is not None:
         finish = storing_bitcode(finish, bitcode)
-    result = rewrite_file(file, output, layer, _cut_names(layer, cuts), chosen, finish, body, fusion=_fusion(fusion))
+    names, loader = _cut_names(layer, cuts), Loader(target)
+    result = rewrite_file(file, output, layer, names, chosen, finish, body, fusion=_fusion(fusion), loader=loader)
     _print_json(result.json()) if as_json else click.echo(result.text(), nl=False)
 
 
@@ -176,6 +182,7 @@ def rewrite(
 @_QUIET
 def compile(file: Path, output: Path, entry: str | None, chosen: str | None, as_json: bool, quiet: bool) -> None:
     """Compile a PTX module of FILE (PTX or a container) to a gfx1201 code object, linked with the bodies it calls."""
+    require_compilers()
     from zluda_rr.runtime import Progress, compile_file
 
     report = compile_file(file, output, entry, Progress(quiet), chosen)
@@ -222,6 +229,7 @@ def verify(
     quiet: bool,
 ) -> None:
     """Prove in the emulator that a layer's rewritten kernel equals the translated one byte for byte."""
+    require_compilers()
     from zluda_rr.runtime import MODELS, Progress, WorkloadKind, choose_backend, subject, verify_stage, verify_text
     from zluda_rr.runtime import verify as verify_layer
 
@@ -258,6 +266,7 @@ def bench(
     With --fusion also of the kernel with fragment-consumer fusion alone (`fused`), with --zoc also of both as ZLUDA
     compiles them (`zluda`, `zluda_rewritten`).
     """
+    require_compilers()
     from zluda_rr.runtime import Progress, bench_json, bench_text, choose_backend, subject
     from zluda_rr.runtime import bench as bench_layer
 
@@ -271,6 +280,7 @@ def bench(
 @_QUIET
 def demo(quiet: bool) -> None:
     """The whole path on the shipped module: inspect, rewrite, compile both, run both, compare every byte."""
+    require_compilers()
     from zluda_rr.runtime import Progress, run_demo
 
     if not run_demo(Progress(quiet)):

@@ -28,7 +28,7 @@ def inspect_file(
     """
     if chosen is not None:
         return _report(read_single(source, chosen), as_json, fusion)
-    found = contents(source)
+    found = contents(source, _named())
     if found.is_text:
         return _report(found.modules[0], as_json, fusion)
     reports = {number: _guarded_report(module, as_json, fusion) for number, module in _worth_reading(found)}
@@ -43,7 +43,7 @@ def page_file(source: Path, output: Path, chosen: str | None = None) -> str:
     if chosen is not None:
         images = [read_single(source, chosen)]
     else:
-        found = contents(source)
+        found = contents(source, _named())
         images = [found.modules[0]] if found.is_text else [module for _, module in _worth_reading(found)]
     page = report_page([examine_module(image.text, filename=image.origin) for image in images], source.name)
     write_atomically(output, page.encode())
@@ -66,8 +66,12 @@ def _without_rules(source: Path) -> ModuleReport:
 def _worth_reading(found: Contents) -> list[tuple[int, PtxImage]]:
     if len(found.modules) == 1:
         return [(1, found.modules[0])]
-    named = {contract.entry for contract in load_contracts()}
+    named = _named()
     return [(number, module) for number, module in enumerate(found.modules, 1) if named.intersection(module.entries)]
+
+
+def _named() -> set[str]:
+    return {contract.entry for contract in load_contracts()}
 
 
 def _report(image: PtxImage, as_json: bool, fusion: bool) -> str | Mapping[str, object]:

@@ -136,9 +136,19 @@ def _version(package: str) -> str:
 # --- clang and lld -----------------------------------------------------------------------------------------
 
 
-def _zig(tool: str) -> list[str]:
-    if importlib.util.find_spec("ziglang") is None:
+def require_compilers() -> None:
+    """ToolError, before any work is done, where the extra `build` is not installed."""
+    for package in ("ziglang", "llvmlite"):
+        _require(package, package)
+
+
+def _require(package: str, tool: str) -> None:
+    if importlib.util.find_spec(package) is None:
         raise ToolError(f"{tool} is missing; install it with: pip install 'zluda-rr[build]'")
+
+
+def _zig(tool: str) -> list[str]:
+    _require("ziglang", tool)
     return [sys.executable, "-m", "ziglang", tool]
 
 
@@ -223,8 +233,7 @@ def link_code_object(*objects: bytes) -> bytes:
 
 def llvm_binding() -> Any:
     """`llvmlite.binding` with the AMDGPU target ready."""
-    if importlib.util.find_spec("llvmlite") is None:
-        raise ToolError("llvmlite is missing; install it with: pip install 'zluda-rr[build]'")
+    _require("llvmlite", "llvmlite")
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()

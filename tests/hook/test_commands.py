@@ -18,10 +18,10 @@ from zluda_rr.hook import library_path
 from zluda_rr.hook.bitcode import committed_bitcode
 from zluda_rr.hook.cache import Kind
 from zluda_rr.hook.options import read_settings
-from zluda_rr.hook.precompile import candidates
+from zluda_rr.hook.precompile import Tally, candidates
 from zluda_rr.hook.session import launch_environment
 from zluda_rr.hook.transform import module_extent, transform_image
-from zluda_rr.image import read_ptx, shipped_module
+from zluda_rr.image import modules_in_bytes, read_ptx, shipped_module
 
 from .sandbox import TEXT, Sandbox
 
@@ -78,13 +78,13 @@ def test_from_the_miss_to_the_log(cli: Sandbox, enc0: bytes) -> None:
     library = cli.folder / "game" / "nvngx.bin"
     library.parent.mkdir()
     library.write_bytes(b"\x7fELF" + bytes(4092) + image + bytes(100))
-    found = candidates((library.parent,))
+    found = candidates((library.parent,), read_settings({}), Tally())
     assert [c.image for c in found] == [enc0, image]
     code, printed = run("precompile", str(library.parent))
     assert code == 0
     assert printed.count("replaced: enc0") == 2
     warm = cli.run("cuModuleLoadData", "dlsym", enc0, ZLUDA_RR_MISS="off")
-    assert warm.loads[0][2] == text, "the text is rewritten like the container"
+    assert warm.loads[0][2] == modules_in_bytes(text)[0].text.encode(), "the text is rewritten like the container"
 
     code, printed = run("cache", "list")
     assert code == 0
@@ -118,7 +118,7 @@ def test_a_module_without_our_kernels_is_remembered(cli: Sandbox) -> None:
     [
         (b".version 9.0\n.target sm_89\n.visible .entry cuda_dldn_engine_swin_enc0_kernel(\n{", "expected"),
         (b"\xff\xfe garbage", "PTX"),
-        (fatbin_of(b".version 9.0\n")[:-9], "no kernel of a layer"),
+        (fatbin_of(b".version 9.0\n")[:-9], "damaged fatbin"),
         (fatbin_of(TEXT)[:40], ""),
         (b"", "empty"),
     ],

@@ -18,6 +18,7 @@ from tests.image.samples import SMALL_PTX
 from zluda_rr.errors import UserError
 from zluda_rr.image import Contents, contents, unpack
 from zluda_rr.image.fatbin import fatbin_at, fatbin_texts
+from zluda_rr.image.source import Source
 
 LZ4, ZSTD = 0x2000, 0x8000
 PAYLOAD = SMALL_PTX.encode()
@@ -172,8 +173,8 @@ def test_the_budget_is_spent_by_every_kind_of_entry() -> None:
     shared = struct.pack("<II", 1, 72) + entry(b"", header=0, payload=len(PAYLOAD))
     concatenated = entry(shared + PAYLOAD, kind=0x100, header=136, payload=len(PAYLOAD))
     for one in (entry(), packed(LZ4), packed(ZSTD), concatenated):
-        data = memoryview(fatbin(one, one, one))
-        extent = fatbin_at(data, 0, len(data))
+        data = Source.of(fatbin(one, one, one))
+        extent = fatbin_at(data, 0, data.size)
         assert extent is not None
         budget = unpack.Budget("x", bytes_left=len(PAYLOAD) * 2 + 1)
         with pytest.raises(UserError, match="MiB of PTX"):

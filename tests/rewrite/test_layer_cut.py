@@ -196,7 +196,7 @@ def test_2_an_inner_accumulator_read_behind_the_cut(
 def test_3_a_fragment_that_changes(
     tile: int, enc0: Module, contract: LayerContract, result: RewriteResult, match: LayerMatch
 ) -> None:
-    """A word changed before its first use is another word, which is passed as well; between two uses it is two words."""
+    """A word changed before its first use is another word, which is passed as well; between uses it is two words."""
     first = match.rows[0].found
     assert first is not None
     register = layer_plan(result).region.arguments[0].register

@@ -38,6 +38,7 @@ def swapped(first: int, second: int) -> Callable[[re.Match[str]], str]:
 
 
 _MMA_CALL = r"\{(%r\d+), (%r\d+), (%r\d+), (%r\d+)\},\s*\{(%r\d+), (%r\d+)\},\s*\{(%r\d+), (%r\d+)\};"
+_SUM = r"add\.f16x2 (%r\d+),(%r\d+),(%r\d+);"
 _STORE = r"st\.global\.u32 \t\[%rd\d+\], (%r\d+);"
 
 # name: epilogue in which to look, pattern, change, what the refusal says
@@ -68,9 +69,7 @@ MUTATIONS: dict[str, tuple[int, str, Change, str]] = {
     "gain: offset": (2, r"\b6272;", "6208;", "phase 3: A"),
     "norm: epsilon": (2, "0d3F20000000000000", "0d3F10000000000000", "phase 3: A .*0x800, found 0x400"),
     "norm: root": (2, r"rsqrt\.approx\.ftz\.f32", "rcp.approx.ftz.f32", "phase 3: A"),
-    "norm: tree": (
-        2, r"add\.f16x2 (%r\d+),(%r\d+),(%r\d+);(.{1,80}?)add\.f16x2 (%r\d+),(%r\d+),(%r\d+);", swapped(3, 7), "phase 3: A"
-    ),
+    "norm: tree": (2, rf"{_SUM}(.{{1,80}}?){_SUM}", swapped(3, 7), "phase 3: A"),
     "norm: butterfly": (2, r"(shfl\.sync\.bfly\.b32 %r\d+,%r\d+,)%r\d+,", r"\g<1>4,", "phase 3: A"),
     "norm: square": (2, r"mul\.f16 (%rs\d+),(%rs\d+),\2;", r"add.f16 \1,\2,\2;", "phase 3: A"),
     "norm: rounding": (2, r"cvt\.rn\.f16\.f32", "cvt.rz.f16.f32", "phase 3: A"),

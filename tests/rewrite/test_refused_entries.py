@@ -5,19 +5,12 @@ from click.testing import CliRunner
 
 from tests.corpus.build import read_module
 from zluda_rr.cli import main
+from zluda_rr.contract import load_contract
 from zluda_rr.hook.cache import Kind
 from zluda_rr.hook.options import read_settings
 from zluda_rr.hook.transform import transform_text
 from zluda_rr.ptx import PtxError, parse
-from zluda_rr.rewrite import (
-    compare_modules,
-    examine_module,
-    inspect_json,
-    inspect_text,
-    load_contract,
-    report_page,
-    rewrite_module,
-)
+from zluda_rr.rewrite import compare_modules, examine_module, inspect_json, inspect_text, report_page, rewrite_module
 
 HEAD = ".version 9.0\n.target sm_89\n.address_size 64\n"
 ENC0 = load_contract("enc0").entry

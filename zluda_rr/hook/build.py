@@ -22,7 +22,8 @@ from .options import NATIVE
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 _FLAGS = ("-std=c11", "-Os", "-fPIC", "-fvisibility=hidden", *WARNINGS)
 # Old enough for the container that games run in (Steam Linux Runtime).
-_GLIBC = "2.17"
+GLIBC = "2.17"
+"""The oldest that the libraries run with."""
 REAL_LIBRARY = "libzluda_rr_real.so"
 """The name under which the proxy needs the library it stands before, in its own folder."""
 
@@ -37,7 +38,7 @@ class Library(StrEnum):
 def compiler() -> list[str]:
     """The command of a C compiler. UserError where there is none."""
     if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc", "-target", f"{platform.machine()}-linux-gnu.{_GLIBC}"]
+        return [sys.executable, "-m", "ziglang", "cc", "-target", f"{platform.machine()}-linux-gnu.{GLIBC}"]
     for name in ("cc", "gcc", "clang"):
         if found := shutil.which(name):
             return [found]

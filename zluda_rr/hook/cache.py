@@ -22,6 +22,7 @@ from .tool import Tool
 _HEADER = struct.Struct("<8sII16sQIIQ16sQ")  # up to the header's own hash
 _MAGIC, _FORMAT = b"ZRRENTRY", 1
 _NAME = re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}")
+_FATBIN_MAGIC = (0xBA55ED50).to_bytes(4, "little")
 _BODY = re.compile(r"[0-9a-f]{32}\.bc")
 _NOTE_BYTES = 479  # what the library keeps of a note
 
@@ -35,16 +36,20 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A rewritten module (PTX text), or the reason why it stays as it is."""
+    """A rewritten module, or the reason why it stays as it is."""
 
     kind: Kind
     note: str
     text: str = ""
+    """PTX to load; empty where it is loaded inside `fatbin`."""
+    fatbin: bytes = b""
+    """The fatbin to load: the original's with one entry rewritten."""
 
     def pack(self, image: bytes) -> bytes:
         """The file of this entry for the module `image`."""
         note = self.note.encode(errors="replace")[:_NOTE_BYTES]  # a path in it may not be UTF-8
-        payload = self.text.encode() + b"\0" if self.kind is Kind.REPLACED else b""
+        # Both end in NUL, which ends a text and which no fatbin's size counts.
+        payload = (self.fatbin or self.text.encode()) + b"\0" if self.kind is Kind.REPLACED else b""
         hashes = murmur128(image), murmur128(payload + note)
         head = _HEADER.pack(_MAGIC, _FORMAT, self.kind, hashes[0], len(image), len(note), 0, len(payload), hashes[1], 0)
         return head + murmur128(head) + payload + note
@@ -55,10 +60,13 @@ def unpack(data: bytes) -> Entry:
     head, rest = data[: _HEADER.size], data[_HEADER.size + 16 :]
     if len(head) < _HEADER.size or data[_HEADER.size : _HEADER.size + 16] != murmur128(head):
         raise ValueError("header damaged")
-    magic, version, kind, _, _, note, _, payload, body, _ = _HEADER.unpack(head)
-    if magic != _MAGIC or version != _FORMAT or len(rest) != note + payload or murmur128(rest) != body:
+    magic, version, kind, _, _, note, _, payload, check, _ = _HEADER.unpack(head)
+    if magic != _MAGIC or version != _FORMAT or len(rest) != note + payload or murmur128(rest) != check:
         raise ValueError("contents damaged")
-    return Entry(Kind(kind), rest[payload:].decode("utf-8", "replace"), rest[:payload].rstrip(b"\0").decode())
+    said, body = rest[payload:].decode("utf-8", "replace"), rest[: max(payload - 1, 0)]
+    if body.startswith(_FATBIN_MAGIC):
+        return Entry(Kind(kind), said, fatbin=body)
+    return Entry(Kind(kind), said, body.decode())
 
 
 def entry_key(image_hash: bytes, settings: Settings, fingerprint: str) -> str:

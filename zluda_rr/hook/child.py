@@ -130,13 +130,13 @@ def _serve_waiting(cache: Cache, key: str) -> bool:
     return True
 
 
-def store(cache: Cache, image: bytes, settings: Settings, tool: Tool) -> Entry:
-    """The entry of an image, from the cache or made now."""
+def store(cache: Cache, image: bytes, settings: Settings, tool: Tool, known: dict[str, Entry] | None = None) -> Entry:
+    """The entry of an image, from the cache or made now; `known` as in `transform_image`."""
     key = entry_key(murmur128(image), settings, tool.fingerprint)
     entry = cache.read(key)
     if entry is None:
-        entry = transform_image(image, settings)
-        if named_bodies(entry.text):
+        entry = transform_image(image, settings, known)
+        if named_bodies(entry.text or entry.fatbin.decode("utf-8", "replace")):
             unpack_bodies(cache)
         cache.write(f"{key}.zrr", entry.pack(image))
     cache.write_tool(tool)

@@ -31,23 +31,19 @@ def hook_child(folder: Path, key: str) -> None:
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--quiet", is_flag=True, help="No progress bar.")
-def precompile(paths: tuple[Path, ...], quiet: bool) -> None:
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--list-skipped", "--verbose", "listing", is_flag=True, help="Name everything that is passed over.")
+def precompile(paths: tuple[Path, ...], quiet: bool, listing: bool) -> None:
     """Rewrite the modules in PATHS (files or folders) ahead of the game."""
-    from .options import read_settings
-    from .precompile import candidates, fill
-    from .session import refresh_bodies
-    from .tool import current_tool
+    from .progress import Progress
 
-    settings = read_settings()
-    cache = refresh_bodies(settings)
-    tool = current_tool(settings["tool"])
-    results = []
-    with click.progressbar(candidates(paths), label="precompile", file=sys.stderr, hidden=quiet) as bar:
-        for candidate in bar:
-            results.append((candidate.origin, fill(cache, candidate, settings, tool)))
-    for origin, entry in results:
-        click.echo(f"{origin}: {entry.kind.name.lower()}: {entry.note}")
+    show = Progress(quiet)
+    show.say(f"precompile: looking into {', '.join(map(click.format_filename, paths[:3]))}")
+
+    from .options import read_settings
+    from .precompile import fill_from
+
+    fill_from(paths, read_settings(), show, click.echo, listing=listing)
 
 
 @click.group()

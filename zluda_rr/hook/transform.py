@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from zluda_rr.contract import LayerContract, load_contracts
 from zluda_rr.errors import UserError
-from zluda_rr.image import PtxImage, modules_in
+from zluda_rr.image import Container, Fatbin, FatbinText, Loader, modules_in_bytes
 from zluda_rr.ptx import Module, PtxError, parse, print_module
 from zluda_rr.rewrite import examine_cut, fuse_module, match_entry, rewrite_module
 
@@ -21,6 +19,8 @@ from .options import Settings
 _FATBIN_MAGIC = (0xBA55ED50).to_bytes(4, "little")
 # Kernels of the family, those without a rule of their own among them.
 _FAMILY = "cuda_dldn_engine_swin_"
+MAX_REWRITE_BYTES = 6 << 20
+"""Largest text that is rewritten, which takes 70 times its size in memory; the largest known RR module has 3 MB."""
 _NOTHING = "no kernel of a layer that is switched on"
 
 
@@ -72,32 +72,73 @@ def _fuses(settings: Settings) -> bool:
     return settings["fusion"] == "1" and settings["target"] == "zluda"
 
 
-def transform_image(data: bytes, settings: Settings) -> Entry:
-    """The entry for an image of any container. Only a bug raises: a module that is no PTX stays unchanged."""
+def kernel_names(settings: Settings) -> tuple[str, ...]:
+    """Words of which a text has at least one if it has a kernel that may be touched."""
+    names = [contract.entry for contract in wanted_layers(settings)]
+    return tuple(dict.fromkeys([*([_FAMILY] if _fuses(settings) else []), *names]))
+
+
+def transform_image(data: bytes, settings: Settings, known: dict[str, Entry] | None = None) -> Entry:
+    """The entry for PTX text or a fatbin. Only a bug raises: a module that is no PTX stays unchanged.
+
+    `known` keeps what became of texts, for calls with the same settings.
+    """
+    known = {} if known is None else known
     try:
-        module = _choose(_modules(data), wanted_entries(settings))
-        if module is None:
+        if data[:4] == _FATBIN_MAGIC:
+            return _transform_fatbin(data, settings, known)
+        module = modules_in_bytes(data, "module")[0]
+        if module.container is not Container.TEXT:
+            return Entry(Kind.UNCHANGED, "neither PTX text nor a fatbin")
+        if not any(map(wanted_entries(settings), module.entries)):
             return Entry(Kind.UNCHANGED, _NOTHING)
-        return transform_text(module.text, settings)
+        if module.text not in known:
+            known[module.text] = transform_text(module.text, settings)
+        return known[module.text]
     except UserError as error:
         return Entry(Kind.UNCHANGED, " ".join(str(error).split()))
 
 
-def _modules(data: bytes) -> tuple[PtxImage, ...]:
-    with tempfile.TemporaryDirectory() as work:
-        path = Path(work) / "module"
-        path.write_bytes(data)
-        return modules_in(path)
+def chosen_text(fatbin: Fatbin, settings: Settings) -> FatbinText | None:
+    """The text that the loader takes, if any text of the fatbin has a kernel that may be touched."""
+    words = kernel_names(settings)
+    if not any(word in text.text for text in fatbin.texts() for word in words):
+        return None
+    return fatbin.chosen(Loader(settings["target"]), _reads)
 
 
-def _choose(modules: Sequence[PtxImage], wanted: Callable[[str], bool]) -> PtxImage | None:
-    """The text with wanted kernels. A fatbin holds one program for several architectures: the newest one counts."""
-    fitting = [m for m in modules if any(map(wanted, m.entries))]
-    return max(fitting, key=lambda m: int("".join(c for c in m.arch if c.isdigit()) or 0), default=None)
+def _transform_fatbin(data: bytes, settings: Settings, known: dict[str, Entry]) -> Entry:
+    """Only the text that the loader takes is rewritten; see `Fatbin.chosen`."""
+    fatbin = Fatbin.of(data)
+    if fatbin is None:
+        return Entry(Kind.UNCHANGED, "a damaged fatbin")
+    chosen = chosen_text(fatbin, settings)
+    if chosen is None:
+        return Entry(Kind.UNCHANGED, _NOTHING)
+    entry = transform_image(chosen.text.encode(), settings, known)
+    if entry.kind is Kind.UNCHANGED:
+        place = f"{chosen.place} for {chosen.target}, which the loader takes: "
+        return replace(entry, note=place + entry.note) if entry.note == _NOTHING else entry
+    image, first = fatbin.replaced(chosen, entry.text, Loader(settings["target"]))
+    note = f"{entry.note}; but the driver may take {first}, in its place" if first else entry.note
+    return Entry(Kind.REPLACED, note, fatbin=image)
+
+
+def _reads(text: FatbinText) -> bool:
+    """Whether the text is PTX without an error; of one too large to tell, that it is."""
+    if len(text.text) > MAX_REWRITE_BYTES:
+        return True
+    try:
+        parse(text.text, filename=text.place)
+    except UserError:
+        return False
+    return True
 
 
 def transform_text(text: str, settings: Settings) -> Entry:
     """The entry for PTX text. UserError where the text cannot be read."""
+    if len(text) > MAX_REWRITE_BYTES:
+        raise UserError(f"{len(text) >> 20} MiB of PTX, over the bound of {MAX_REWRITE_BYTES >> 20} MiB for a rewrite")
     original = module = parse(text, filename="<module>")
     nvidia = settings["target"] == "nvptx"
     wanted, contracts = wanted_entries(settings), {contract.entry: contract for contract in load_contracts()}

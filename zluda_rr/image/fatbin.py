@@ -8,37 +8,32 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from zluda_rr.image.model import Compression, Skipped, looks_like_ptx
-from zluda_rr.image.unpack import Budget, UnpackError, unpack
+from zluda_rr.image.model import Compression, Skip, Skipped, looks_like_ptx
+from zluda_rr.image.source import Source
+from zluda_rr.image.unpack import MAX_MODULE_BYTES, Budget, UnpackError, unpack
 
 MAGIC = struct.pack("<I", 0xBA55ED50)
 _VERSION = 1
 
 # magic u32, version u16, header bytes u16, bytes that follow the header u64
-_HEADER = struct.Struct("<IHHQ")
+HEADER = struct.Struct("<IHHQ")
+"""Of a fatbin."""
 # kind u16, version u16, header bytes u32, payload bytes u64, compressed bytes u32, options offset u32, minor u16,
 # major u16, arch u32, name offset u32, name bytes u32, flags u64, zero u64, uncompressed bytes u64
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _TABLE = struct.Struct("<II")
 
-_KIND_PTX, _KIND_ELF, _KIND_NVVM, _KIND_CONCAT = 0x1, 0x2, 0x8, 0x100
+KIND_PTX, KIND_ELF, _KIND_NVVM, KIND_CONCAT = 0x1, 0x2, 0x8, 0x100
 _KIND_NAMES = {
-    _KIND_ELF: "machine code (cubin)",
+    KIND_ELF: "machine code (cubin)",
     0x10: "relocatable machine code",
     0x40: "index or compiler data",
     _KIND_NVVM: "NVVM/LTO intermediate code",
 }
 _LZ4, _ZSTD = 0x2000, 0x8000
 _ARCH_SUFFIX = {0x100000: "a", 0x200000: "f"}
-
-
-@dataclass(frozen=True, slots=True)
-class FatbinText:
-    """The PTX of one entry. `place` is ``entry 2``, or ``entry 2.1`` inside a concatenated entry."""
-
-    place: str
-    compression: Compression
-    text: str
+_MAX_HEADER_BYTES = 16 << 20
+"""The table of a concatenated entry is part of its header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +47,9 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class EntryFields:
+    """The fields of an entry's header, or of an item's in the table of a concatenated one."""
+
     kind: int
     header_bytes: int
     payload_bytes: int
@@ -66,71 +63,129 @@ class _Entry:
 
     @property
     def target(self) -> str:
+        """``sm_90a``."""
         return f"sm_{self.arch}" + "".join(s for flag, s in _ARCH_SUFFIX.items() if self.flags & flag)
 
 
-def fatbin_at(data: memoryview, start: int, limit: int) -> Extent | None:
+@dataclass(frozen=True, slots=True)
+class FatbinEntry:
+    """One entry: [start, end) with its header, the payload from `body` on. `place` is ``entry 2``."""
+
+    place: str
+    start: int
+    body: int
+    end: int
+    fields: EntryFields
+
+
+@dataclass(frozen=True, slots=True)
+class FatbinText:
+    """The PTX of one entry. `place` is ``entry 2``, or ``entry 2.1`` of `item` 1 inside a concatenated entry."""
+
+    place: str
+    compression: Compression
+    text: str
+    target: str
+    """``sm_90a``, of the entry's header."""
+    entry: FatbinEntry
+    item: int = 0
+    """Number in a concatenated entry, 0: the entry is no such."""
+
+
+def fatbin_at(source: Source, start: int, limit: int) -> Extent | None:
     """The fatbin whose magic number is at `start`, cut off at `limit`; None when the bytes are no fatbin header."""
-    if start + _HEADER.size > limit:
+    if start + HEADER.size > limit:
         return None
-    magic, version, header, nbytes = _HEADER.unpack_from(data, start)
-    if magic != 0xBA55ED50 or version != _VERSION or not _HEADER.size <= header <= 4096 or start + header > limit:
+    magic, version, header, nbytes = HEADER.unpack(source.read(start, HEADER.size))
+    if magic != 0xBA55ED50 or version != _VERSION or not HEADER.size <= header <= 4096 or start + header > limit:
         return None
     end = start + header + nbytes
     return Extent(start, start + header, min(end, limit), max(0, end - limit))
 
 
-def fatbin_texts(data: memoryview, extent: Extent, budget: Budget) -> Iterator[FatbinText | Skipped]:
-    """PTX of every entry that has some, and a `Skipped` for each other; its origin is the place, ``entry 2``."""
-    if extent.missing:
-        yield Skipped("header", f"the fatbin claims {extent.missing} bytes more than there are")
+def entries_of(source: Source, extent: Extent, budget: Budget) -> Iterator[FatbinEntry | Skipped]:
+    """Every entry, and a `Skipped` where the walk ends because a header is damaged; its origin is the place."""
     position, number = extent.first, 0
     while position < extent.end:
         number += 1
         budget.entry()
-        place = f"entry {number}"
-        if extent.end - position < _ENTRY.size:
+        place, left = f"entry {number}", extent.end - position
+        if left < _ENTRY.size:
             # nvcc ends a fatbin with its last entry, linkers may pad it with zeros.
-            if any(data[position : extent.end]):
-                yield Skipped(place, f"{extent.end - position} bytes are left, an entry header has {_ENTRY.size}")
+            if any(source.read(position, left)):
+                yield Skipped(place, f"{left} bytes are left, an entry header has {_ENTRY.size}", Skip.DAMAGED)
             return
-        entry = _entry_at(data, position)
-        body = position + entry.header_bytes
-        if entry.header_bytes < _ENTRY.size or entry.payload_bytes > extent.end - body:
-            what = f"header {entry.header_bytes}, payload {entry.payload_bytes}"
-            yield Skipped(place, f"its sizes ({what}) do not fit the {extent.end - position} bytes left")
+        fields = fields_at(source.read(position, _ENTRY.size), 0)
+        body = position + fields.header_bytes
+        if not _ENTRY.size <= fields.header_bytes <= _MAX_HEADER_BYTES or fields.payload_bytes > extent.end - body:
+            what = f"header {fields.header_bytes}, payload {fields.payload_bytes}"
+            yield Skipped(place, f"its sizes ({what}) do not fit the {left} bytes left", Skip.DAMAGED)
             return
-        header = data[position:body]
-        yield from _texts_of(entry, header, data[body : body + entry.payload_bytes], place, budget)
-        position = body + entry.payload_bytes
+        yield FatbinEntry(place, position, body, body + fields.payload_bytes, fields)
+        position = body + fields.payload_bytes
 
 
-def _entry_at(data: memoryview, position: int) -> _Entry:
+def fatbin_texts(source: Source, extent: Extent, budget: Budget) -> Iterator[FatbinText | Skipped]:
+    """PTX of every entry that has some, and a `Skipped` for each other; its origin is the place, ``entry 2``."""
+    if extent.missing:
+        yield Skipped("header", f"the fatbin claims {extent.missing} bytes more than there are", Skip.DAMAGED)
+    for entry in entries_of(source, extent, budget):
+        if isinstance(entry, Skipped):
+            yield entry
+        else:
+            yield from texts_of(source, entry, budget)
+
+
+def fields_at(data: bytes, position: int) -> EntryFields:
+    """The fields of the header at `position`."""
     f = _ENTRY.unpack_from(data, position)
-    return _Entry(f[0], f[2], f[3], f[4], f[5], f[8], f[9], f[10], f[11], f[13])
+    return EntryFields(f[0], f[2], f[3], f[4], f[5], f[8], f[9], f[10], f[11], f[13])
 
 
-def _texts_of(
-    entry: _Entry, header: memoryview, payload: memoryview, place: str, budget: Budget
-) -> Iterator[FatbinText | Skipped]:
-    if entry.kind not in (_KIND_PTX, _KIND_CONCAT):
-        what = _KIND_NAMES.get(entry.kind, f"unknown kind {entry.kind:#x}")
-        yield Skipped(place, f"{what} for {entry.target}, no PTX")
+def unpacked_header(header: bytes, payload_bytes: int, version: tuple[int, int] | None) -> bytes:
+    """The header of an entry, name and options kept, for an uncompressed payload; of PTX with another version."""
+    f = list(_ENTRY.unpack_from(header))
+    f[2], f[3], f[4], f[13] = len(header), payload_bytes, 0, 0
+    f[11] &= ~(_LZ4 | _ZSTD)
+    if version is not None:
+        f[7], f[6] = version
+    return _ENTRY.pack(*f) + header[_ENTRY.size :]
+
+
+def texts_of(source: Source, entry: FatbinEntry, budget: Budget) -> Iterator[FatbinText | Skipped]:
+    """PTX of one entry, of each item where it is concatenated."""
+    fields = entry.fields
+    if fields.kind not in (KIND_PTX, KIND_CONCAT):
+        what = _KIND_NAMES.get(fields.kind, f"unknown kind {fields.kind:#x}")
+        yield Skipped(entry.place, f"{what} for {fields.target}, no PTX")
         return
     try:
-        compression = _compression(entry)
-        content = _content(entry, payload, compression)
+        content = entry_content(source, entry)
         budget.unpacked(len(content))
-        if entry.kind == _KIND_PTX:
-            yield FatbinText(place, compression, _ptx_text(content))
+        compression = compression_of(fields)
+        if fields.kind == KIND_PTX:
+            yield FatbinText(entry.place, compression, _ptx_text(content), fields.target, entry)
             return
     except UnpackError as error:
-        yield Skipped(place, str(error))
+        yield Skipped(entry.place, str(error), Skip.DAMAGED)
         return
-    yield from _concatenated(header, memoryview(content), compression, place, budget)
+    for item in concatenated_items(source, entry, content, budget):
+        if isinstance(item, Skipped):
+            yield item
+        elif item.fields.kind != KIND_PTX:
+            what = _KIND_NAMES.get(item.fields.kind, f"unknown kind {item.fields.kind:#x}")
+            yield Skipped(item.place, f"{what} for {item.fields.target}, no PTX")
+        else:
+            try:
+                budget.unpacked(len(item.content))
+                text = _ptx_text(item.content)
+                yield FatbinText(item.place, compression, text, item.fields.target, entry, item.number)
+            except UnpackError as error:
+                yield Skipped(item.place, str(error), Skip.DAMAGED)
 
 
-def _compression(entry: _Entry) -> Compression:
+def compression_of(entry: EntryFields) -> Compression:
+    """Of the payload. Raises UnpackError."""
     if entry.flags & _LZ4 and entry.flags & _ZSTD:
         raise UnpackError("flags name both LZ4 and zstd")
     if entry.flags & _LZ4:
@@ -138,12 +193,20 @@ def _compression(entry: _Entry) -> Compression:
     return Compression.ZSTD if entry.flags & _ZSTD else Compression.NONE
 
 
-def _content(entry: _Entry, payload: memoryview, compression: Compression) -> bytes:
+def entry_content(source: Source, entry: FatbinEntry) -> bytes:
+    """The payload, decompressed. Raises UnpackError."""
+    fields = entry.fields
+    compression = compression_of(fields)
     if compression is Compression.NONE:
-        return unpack(payload, compression, len(payload))
-    if not 0 < entry.compressed_bytes <= len(payload):
-        raise UnpackError(f"claims {entry.compressed_bytes} compressed bytes in a payload of {len(payload)}")
-    return unpack(payload[: entry.compressed_bytes], compression, entry.uncompressed_bytes)
+        if fields.payload_bytes > MAX_MODULE_BYTES:
+            raise UnpackError(f"{fields.payload_bytes} bytes, over the bound of {MAX_MODULE_BYTES >> 20} MiB")
+        return source.read(entry.body, fields.payload_bytes)
+    if not 0 < fields.compressed_bytes <= fields.payload_bytes:
+        raise UnpackError(f"claims {fields.compressed_bytes} compressed bytes in a payload of {fields.payload_bytes}")
+    if fields.compressed_bytes > MAX_MODULE_BYTES:
+        raise UnpackError(f"{fields.compressed_bytes} bytes, over the bound of {MAX_MODULE_BYTES >> 20} MiB")
+    packed = source.read(entry.body, fields.compressed_bytes)
+    return unpack(memoryview(packed), compression, fields.uncompressed_bytes)
 
 
 def _ptx_text(content: bytes) -> str:
@@ -158,46 +221,50 @@ def _ptx_text(content: bytes) -> str:
     return text
 
 
-def _concatenated(
-    header: memoryview, content: memoryview, compression: Compression, place: str, budget: Budget
-) -> Iterator[FatbinText | Skipped]:
-    """Entries that share one compressed payload (``fatbinary --concat`` of CUDA 13.5).
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a concatenated entry. `header` is its part of the table, name and options included."""
+
+    place: str
+    number: int
+    header: bytes
+    fields: EntryFields
+    content: bytes
+
+
+def concatenated_items(source: Source, entry: FatbinEntry, content: bytes, budget: Budget) -> Iterator[Item | Skipped]:
+    """Images that share one compressed payload (``fatbinary --concat`` of CUDA 13.5), unpacked to `content`.
 
     Behind the 64 bytes of the entry's header lies the table: count u32, bytes of the table u32, then one entry header
     per item, whose "header bytes" is the offset of its content in the unpacked payload and "payload bytes" its length.
     """
-    if len(header) < _ENTRY.size + _TABLE.size:
-        yield Skipped(place, "a concatenated entry without its table")
+    place = entry.place
+    table = source.read(entry.start + _ENTRY.size, entry.body - entry.start - _ENTRY.size)
+    if len(table) < _TABLE.size:
+        yield Skipped(place, "a concatenated entry without its table", Skip.DAMAGED)
         return
-    table = header[_ENTRY.size :]
     count, table_bytes = _TABLE.unpack_from(table)
     if table_bytes > len(table):
-        yield Skipped(place, f"its table claims {table_bytes} bytes, the header has {len(table)}")
+        yield Skipped(place, f"its table claims {table_bytes} bytes, the header has {len(table)}", Skip.DAMAGED)
         return
     position = _TABLE.size
     for number in range(1, count + 1):
         budget.entry()
         inner = f"{place}.{number}"
         if table_bytes - position < _ENTRY.size:
-            yield Skipped(inner, f"the table of {count} items ends here")
+            yield Skipped(inner, f"the table of {count} items ends here", Skip.DAMAGED)
             return
-        item = _entry_at(table, position)
-        start, nbytes = item.header_bytes, item.payload_bytes
+        fields = fields_at(table, position)
+        start, nbytes = fields.header_bytes, fields.payload_bytes
+        end = position + _item_bytes(table, position, fields)
         if start + nbytes > len(content):
-            yield Skipped(inner, f"claims bytes {start} to {start + nbytes} of {len(content)}")
-        elif item.kind == _KIND_PTX:
-            try:
-                budget.unpacked(nbytes)
-                yield FatbinText(inner, compression, _ptx_text(bytes(content[start : start + nbytes])))
-            except UnpackError as error:
-                yield Skipped(inner, str(error))
+            yield Skipped(inner, f"claims bytes {start} to {start + nbytes} of {len(content)}", Skip.DAMAGED)
         else:
-            what = _KIND_NAMES.get(item.kind, f"unknown kind {item.kind:#x}")
-            yield Skipped(inner, f"{what} for {item.target}, no PTX")
-        position += _item_bytes(table, position, item)
+            yield Item(inner, number, table[position:end], fields, content[start : start + nbytes])
+        position = end
 
 
-def _item_bytes(table: memoryview, position: int, item: _Entry) -> int:
+def _item_bytes(table: bytes, position: int, item: EntryFields) -> int:
     """Length of an item: 64, then name and options, each with a NUL and padded to 8 bytes."""
     end = _ENTRY.size
     if item.name_offset:

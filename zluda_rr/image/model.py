@@ -53,6 +53,10 @@ class PtxImage:
     """Kernel names in the order of the text, found by a scan of the words, not by the front end."""
     sha256: str
     """Of the text's UTF-8 bytes, 64 hexadecimal digits."""
+    text_bytes: int
+    """Of the text in UTF-8."""
+    fatbin: tuple[int, int] | None = None
+    """Where the whole fatbin that holds the module lies in the file, [start, end)."""
 
     def json(self) -> dict[str, Any]:
         """Everything but the text, for a JSON document."""
@@ -64,16 +68,40 @@ class PtxImage:
             "target": self.arch,
             "entries": list(self.entries),
             "sha256": self.sha256,
-            "text_bytes": len(self.text.encode()),
+            "text_bytes": self.text_bytes,
         }
+
+
+class Skip(StrEnum):
+    """Why something was passed over."""
+
+    ORDINARY = "ordinary"
+    LARGE = "large"
+    UNREADABLE = "unreadable"
+    DAMAGED = "damaged"
+    ENTRY = "entry"
+    UNNAMED = "unnamed"
+
+    @property
+    def plural(self) -> str:
+        """How a sum calls them."""
+        return {
+            Skip.ORDINARY: "files without PTX",
+            Skip.LARGE: "too large",
+            Skip.UNREADABLE: "unreadable",
+            Skip.DAMAGED: "damaged",
+            Skip.ENTRY: "entries without PTX (machine code and the like)",
+            Skip.UNNAMED: "modules that no rule concerns",
+        }[self]
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Something in a container that gives no PTX: machine code, a damaged entry, an unreadable file."""
+    """Something that gives no PTX: machine code, a damaged entry, an unreadable file, a file of another kind."""
 
     origin: str
     reason: str
+    kind: Skip = Skip.ENTRY
 
     def __str__(self) -> str:
         return f"{self.origin}: {self.reason}"
@@ -93,9 +121,12 @@ class Contents:
         return len(self.modules) == 1 and self.modules[0].container is Container.TEXT and self.path.is_file()
 
 
-def image_of(text: str, origin: str, container: Container, compression: Compression) -> PtxImage:
+def image_of(
+    text: str, origin: str, container: Container, compression: Compression, fatbin: tuple[int, int] | None = None
+) -> PtxImage:
     """A module with its directives read from the text."""
     bare = _COMMENT.sub(" ", text)
+    data = text.encode()
     version, target = _VERSION.search(bare), _TARGET.search(bare)
     return PtxImage(
         origin=origin,
@@ -105,13 +136,28 @@ def image_of(text: str, origin: str, container: Container, compression: Compress
         version=version[1] if version else "",
         arch=target[1] if target else "",
         entries=tuple(_ENTRY.findall(bare)),
-        sha256=hashlib.sha256(text.encode()).hexdigest(),
+        sha256=hashlib.sha256(data).hexdigest(),
+        text_bytes=len(data),
+        fatbin=fatbin,
     )
 
 
 def looks_like_ptx(text: str) -> bool:
     """Whether the first word that is no comment is ``.version``, as the PTX ISA demands of every module."""
     return _STARTS_AS_PTX.match(text) is not None
+
+
+_BLANKS = re.compile(rb"(?:\s|//[^\n]*\n|/\*.*?\*/)*+", re.DOTALL)
+_VERSION_BYTES = re.compile(rb"\.version\s+\d+\.\d")
+
+
+def starts_as_ptx(head: bytes) -> bool | None:
+    """The same of the first bytes of a text; None: a comment or blanks reach to their end, more is needed."""
+    start = _BLANKS.match(head)
+    rest = head[start.end() if start else 0 :]
+    if len(rest) < 64 or rest.startswith((b"//", b"/*")):
+        return True if _VERSION_BYTES.match(rest) else None
+    return _VERSION_BYTES.match(rest) is not None
 
 
 def one_line(name: object) -> str:

@@ -1,13 +1,17 @@
 """Sections of ELF and PE files, read by pyelftools and pefile; they name places and hold a cubin's own PTX."""
 
 import io
+import os
 from dataclasses import dataclass
+from typing import IO, cast
 
 from zluda_rr.image.model import Container, one_line
+from zluda_rr.image.source import Source
 
 # e_machine of NVIDIA's machine code (elf.h: EM_CUDA); e_machine is the u16 at offset 18 of any ELF file.
 _EM_CUDA = 190
 _MAX_SECTIONS = 65_536
+_PE_HEAD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ def container_of(data: bytes) -> Container:
     return Container.PE if data.startswith(b"MZ") else Container.BINARY
 
 
-def sections_of(data: bytes, container: Container) -> tuple[Section, ...]:
+def sections_of(source: Source, container: Container) -> tuple[Section, ...]:
     """Sections that lie in the file, sorted by offset; none where the headers are damaged.
 
     A fatbin is found by its magic number, so that damaged headers and files without a section table cost no more than
@@ -36,21 +40,41 @@ def sections_of(data: bytes, container: Container) -> tuple[Section, ...]:
     """
     try:
         if container in (Container.ELF, Container.CUBIN):
-            found = _elf_sections(data)
+            found = _elf_sections(source)
         elif container is Container.PE:
-            found = _pe_sections(data)
+            found = _pe_sections(source)
         else:
             found = []
     except Exception:
         # Both libraries raise whatever a field they trusted leads to; only names depend on them here.
         return ()
-    return tuple(sorted((s for s in found if 0 < s.nbytes <= len(data) - s.offset), key=lambda s: s.offset))
+    return tuple(sorted((s for s in found if 0 < s.nbytes <= source.size - s.offset), key=lambda s: s.offset))
 
 
-def _elf_sections(data: bytes) -> list[Section]:
+class _Stream(io.RawIOBase):
+    """A source as the file that pyelftools reads."""
+
+    def __init__(self, source: Source) -> None:
+        self._source, self._at = source, 0
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._source.size}[whence]
+        self._at = start + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._source.read(self._at, self._source.size if size < 0 else size)
+        self._at += len(data)
+        return data
+
+
+def _elf_sections(source: Source) -> list[Section]:
     from elftools.elf.elffile import ELFFile
 
-    elf = ELFFile(io.BytesIO(data))
+    elf = ELFFile(cast(IO[bytes], _Stream(source)))
     if elf.num_sections() > _MAX_SECTIONS:
         return []
     return [
@@ -60,10 +84,11 @@ def _elf_sections(data: bytes) -> list[Section]:
     ]
 
 
-def _pe_sections(data: bytes) -> list[Section]:
+def _pe_sections(source: Source) -> list[Section]:
     import pefile
 
-    pe = pefile.PE(data=data, fast_load=True)
+    # Headers and section table are at the start; with `fast_load` nothing else is read.
+    pe = pefile.PE(data=source.read(0, _PE_HEAD_BYTES), fast_load=True)
     try:
         return [
             Section(

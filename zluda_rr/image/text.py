@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from zluda_rr.atomic import replace_file
-from zluda_rr.errors import UserError
+from zluda_rr.errors import UserError, listed
 from zluda_rr.image.model import one_line
 from zluda_rr.image.unpack import MAX_FILE_BYTES, UnpackError, unpack_xz
 from zluda_rr.resources import resource_dir
@@ -53,7 +53,7 @@ def shipped_module(name: str) -> Path:
     folder = resource_dir("modules")
     path = folder / f"{name}.ptx.xz"
     if not path.is_file():
-        have = ", ".join(sorted(p.name.removesuffix(".ptx.xz") for p in folder.glob("*.ptx.xz"))) or "none"
+        have = listed(sorted(p.name.removesuffix(".ptx.xz") for p in folder.glob("*.ptx.xz")))
         raise UserError(f"no reference module named {name}; there are: {have}")
     return path
 

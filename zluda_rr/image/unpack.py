@@ -13,10 +13,10 @@ MAX_FILE_BYTES = 1 << 30
 """Largest file that is read; the largest CUDA libraries are about half of it."""
 MAX_MODULE_BYTES = 64 << 20
 """Largest single module after decompression, ZLUDA's own bound (dark_api/src/fatbin.rs)."""
-MAX_TOTAL_BYTES = 512 << 20
-"""All modules of one file or directory together."""
+MAX_TOTAL_BYTES = 4 << 30
+"""All modules of one file together; they are unpacked one after the other."""
 MAX_ENTRIES = 100_000
-"""Entries looked at in one file or directory."""
+"""Entries looked at in one file."""
 
 # A frame's window is allocated before its first byte is known; fatbinary's frames stay below their content size.
 _MAX_WINDOW_BYTES = 128 << 20
@@ -27,9 +27,13 @@ class UnpackError(Exception):
     """Data that cannot be unpacked within the bounds; the message is a phrase without the place."""
 
 
+class BudgetError(UserError):
+    """One file would take more work or memory than it may."""
+
+
 @dataclass(slots=True)
 class Budget:
-    """What one call may still unpack. Raises UserError when it is spent, so that work and memory are bounded."""
+    """What one file may still unpack. Raises BudgetError when it is spent, so that work is bounded."""
 
     place: str
     bytes_left: int = MAX_TOTAL_BYTES
@@ -39,13 +43,13 @@ class Budget:
         """Count one entry."""
         self.entries_left -= 1
         if self.entries_left < 0:
-            raise UserError(f"{self.place}: more than {MAX_ENTRIES} entries; name a smaller file")
+            raise BudgetError(f"{self.place}: more than {MAX_ENTRIES} entries; name a smaller file")
 
     def unpacked(self, nbytes: int) -> None:
         """Count `nbytes` that were unpacked or copied out."""
         self.bytes_left -= nbytes
         if self.bytes_left < 0:
-            raise UserError(f"{self.place}: more than {MAX_TOTAL_BYTES >> 20} MiB of PTX; name a smaller file")
+            raise BudgetError(f"{self.place}: more than {MAX_TOTAL_BYTES >> 20} MiB of PTX; name a smaller file")
 
 
 def unpack(data: memoryview, compression: Compression, nbytes: int) -> bytes:
@@ -57,6 +61,15 @@ def unpack(data: memoryview, compression: Compression, nbytes: int) -> bytes:
     if compression is Compression.ZSTD:
         return _exactly(_zstd(data, nbytes), nbytes)
     return bytes(data)
+
+
+def xz_head(data: bytes, nbytes: int) -> bytes:
+    """The first `nbytes` of the content, or fewer where `data` is only a file's start. Raises UnpackError."""
+    decoder = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
+    try:
+        return decoder.decompress(data, nbytes)
+    except lzma.LZMAError as error:
+        raise UnpackError(f"broken xz data ({error})") from error
 
 
 def unpack_xz(data: bytes) -> bytes:

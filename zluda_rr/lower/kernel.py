@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from zluda_rr.errors import listed
 from zluda_rr.lower import calls
 from zluda_rr.lower.body import lower_body, refusals
 from zluda_rr.lower.emitter import Emitter, Settings
@@ -52,7 +53,7 @@ def _bodies(module: Module, entry: str) -> list[Body]:
     """The entry's body, then those of the functions that it calls, directly or not."""
     function = module.function(entry)
     if function is None or function.kind != "entry" or function.body is None:
-        known = ", ".join(f.name for f in module.entries) or "none"
+        known = listed(f.name for f in module.entries)
         raise LoweringError(f"{module.filename}: no entry {entry}; the module's entries: {known}")
     if entry.startswith(calls.RESERVED):
         raise LoweringError(f"{module.filename}: {entry}: names that start with zrt_ are the lowering's own")

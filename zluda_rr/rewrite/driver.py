@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from zluda_rr.contract import AnyCutRule, LayerContract, LayerCutRule
-from zluda_rr.errors import UserError
+from zluda_rr.errors import UserError, listed
 from zluda_rr.ptx import Function, Module, PtxError, linearise, no_collection
 
 from . import obligations as prove
@@ -131,7 +131,7 @@ def _entry(module: Module, contract: LayerContract) -> Function:
     for function in module.entries:
         if function.name == contract.entry:
             return function
-    names = ", ".join(function.name for function in module.entries) or "none"
+    names = listed(function.name for function in module.entries)
     raise UserError(f"{module.filename}: no entry {contract.entry} (layer {contract.layer}); entries here: {names}")
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zluda_rr.contract import load_contract
-from zluda_rr.errors import UserError
-from zluda_rr.image import read_single, write_atomically
+from zluda_rr.errors import UserError, listed
+from zluda_rr.image import Loader, PtxImage, entry_image, read_fatbin, read_single, write_atomically
 from zluda_rr.lower import compile_module
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.resources import resource_dir
@@ -72,15 +72,18 @@ def rewrite_file(
     body: str | None = None,
     *,
     fusion: bool = False,
+    loader: Loader = Loader.ZLUDA,
 ) -> FileRewrite:
     """Rewrite a module of `source`, a text or a container, into the PTX text `output`.
 
     `chosen` names the module where `source` holds several: its number or sha256. `finish` is applied to the text
-    before it is written, `body` chooses one of a layer cut's bodies. With `fusion` fragment-consumer fusion of every
-    kernel follows the cuts, and no names mean no cut: then the module needs no layer. Raises UserError, and writes
-    nothing, when a cut is refused; a kernel that fusion leaves as it was is in the report.
+    before it is written, `body` chooses one of a layer cut's bodies. Of a fatbin the entry that `loader` takes is
+    rewritten where `chosen` names no other, and the output is the fatbin with the new text in its place; a name that
+    ends in `.ptx` asks for the text alone. With `fusion` fragment-consumer fusion of every kernel follows the cuts, and
+    no names mean no cut: then the module needs no layer. Raises UserError, and writes nothing, when a cut is refused; a
+    kernel that fusion leaves as it was is in the report.
     """
-    image = read_single(source, chosen)
+    image, place = _read(source, output, chosen, loader)
     module = parse(image.text, filename=image.origin)
     result = None
     if cuts or not fusion:
@@ -92,8 +95,35 @@ def rewrite_file(
     fused: tuple[FusionResult, ...] = ()
     if fusion:
         module, fused = fuse_entries(module)
-    write_atomically(output, finish(print_module(module)).encode())
+    text = finish(print_module(module))
+    write_atomically(output, text.encode() if place is None else place(text))
     return FileRewrite(result, fused, fusion)
+
+
+def _read(
+    source: Path, output: Path, chosen: str | None, loader: Loader
+) -> tuple[PtxImage, Callable[[str], bytes] | None]:
+    """The module to rewrite; of a fatbin the one that `loader` takes, and what puts its text back."""
+    fatbin = read_fatbin(source)
+    if fatbin is None:
+        return read_single(source, chosen), None
+    if chosen is not None:
+        image = read_single(source, chosen)
+        entry = next((text for text in fatbin.texts() if text.text == image.text), None)
+    else:
+        entry = fatbin.chosen(loader, lambda text: _parses(text.text))
+        image = read_single(source) if entry is None else entry_image(entry, source)
+    if entry is None or output.suffix == ".ptx":
+        return image, None
+    return image, lambda text: fatbin.replaced(entry, text, loader)[0]
+
+
+def _parses(text: str) -> bool:
+    try:
+        parse(text)
+    except UserError:
+        return False
+    return True
 
 
 def compile_file(
@@ -124,9 +154,8 @@ def _entry(module: Module, entry: str | None, source: Path) -> str:
         return names[0]
     if entry in names:
         return str(entry)
-    listed = ", ".join(names) or "none"
     wanted = "several entries; name one with --entry" if entry is None else f"no entry {entry}"
-    raise UserError(f"{source}: {wanted}; there are: {listed}")
+    raise UserError(f"{source}: {wanted}; there are: {listed(names)}")
 
 
 def body_sources(module: Module) -> tuple[Path, ...]:

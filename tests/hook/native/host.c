@@ -1,5 +1,5 @@
 /* A program that loads a module: host CALL WAY IMAGE [--threads N] [--repeat N] [--pause MS] [--sigchld handler|ignore]
- * [--closed] [--files N] [--file-bytes N] [--wrapper good|null|bad] [--raw] [--time] [--library PATH]
+ * [--closed] [--files N] [--file-bytes N] [--wrapper good|2|null|bad] [--raw] [--time] [--library PATH]
  * [--stack BYTES] [--filter] [--reopen FILE] [--early FILE]
  *
  * WAY: link (the symbol as the dynamic linker binds it), dlsym, next (dlsym of RTLD_NEXT), proc, proc2 (cuGetProcAddress).
@@ -194,8 +194,9 @@ int main(int count, char **arguments) {
     }
     read_image(raw);
     if (wrapper != NULL) {
-        const uint64_t place = wrapper[0] == 'g' ? (uint64_t)(uintptr_t)image : wrapper[0] == 'n' ? 0 : 0x123456789000;
-        const uint64_t words[3] = {0x1466243b1, place, 0};
+        const bool second = wrapper[0] == '2', good = wrapper[0] == 'g' || second;
+        const uint64_t place = good ? (uint64_t)(uintptr_t)image : wrapper[0] == 'n' ? 0 : 0x123456789000;
+        const uint64_t words[3] = {second ? 0x2466243b1 : 0x1466243b1, place, 0};
         image = guarded(words, sizeof words);
     }
     function = resolve();

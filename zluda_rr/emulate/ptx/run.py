@@ -19,6 +19,7 @@ from zluda_rr.emulate.ptx.layout import Layout, lay_out
 from zluda_rr.emulate.ptx.machine import LANES, Extern, Launch, Machine
 from zluda_rr.emulate.ptx.problem import ExecutionFault, OracleError
 from zluda_rr.emulate.ptx.program import Program, Segment, compile_body
+from zluda_rr.errors import listed
 from zluda_rr.numerics import mma
 from zluda_rr.ptx import Body, Module, linearise
 
@@ -118,7 +119,7 @@ def _start(body: Body, layout: Layout, functions: Functions) -> Callable[[Machin
 def _body_of(module: Module, entry: str) -> Body:
     function = module.function(entry)
     if function is None or function.body is None:
-        names = ", ".join(item.name for item in module.entries) or "none"
+        names = listed(item.name for item in module.entries)
         raise OracleError(f"{module.filename}: no kernel {entry}; entries: {names}")
     return linearise(function, module)
 

@@ -101,6 +101,8 @@ static zrr_image examine_wrapper(zrr_image image, const unsigned char *at, size_
     uintptr_t data = 0;
     if (limit > 0) return refuse(image, "fatbin wrapper in a file");
     if (!peek(words, at, sizeof words)) return refuse(image, "fatbin wrapper: cut off");
+    /* Version 2 has a list of fatbins behind it, which one fatbin cannot stand for. */
+    if (read_field(words + 4, 4) != 1) return refuse(image, "fatbin wrapper: not of version 1");
     memcpy(&data, words + 8, sizeof data);
     return examine_fatbin(image, (const unsigned char *)data, 0);
 }

@@ -177,7 +177,8 @@ static void hand_over(job *what, zrr_replacement *out) {
     if (what->settings->dump_dir[0] != 0) {
         dump(what, strcmp(what->image.kind, "ptx") == 0 ? "original.ptx" : "original.fatbin", what->image.bytes,
              what->image.size);
-        dump(what, "rewritten.ptx", what->entry.payload, what->entry.size);
+        const bool fatbin = what->entry.size > 4 && memcmp(what->entry.payload, "\x50\xed\x55\xba", 4) == 0;
+        dump(what, fatbin ? "rewritten.fatbin" : "rewritten.ptx", what->entry.payload, what->entry.size);
     }
     out->text = what->entry.payload;
     out->size = what->entry.size;

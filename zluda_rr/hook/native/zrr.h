@@ -146,7 +146,7 @@ void zrr_queue_failure(const zrr_cache *cache, const char *key, char *text);
 /* ---- replace.c ---- */
 
 typedef struct {
-    char *text; /* PTX, ends in NUL */
+    char *text; /* PTX, or a fatbin for a fatbin; a NUL behind it; free() */
     size_t size;
     struct zrr_job *job;
 } zrr_replacement;
