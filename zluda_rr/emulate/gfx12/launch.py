@@ -20,7 +20,7 @@ from zluda_rr.emulate.gfx12.inst import Special
 from zluda_rr.emulate.gfx12.machine import FIRST_TTMP, LANES, EmulationError, Machine
 from zluda_rr.emulate.gfx12.scheduler import Scheduler
 from zluda_rr.emulate.gfx12.stats import Stats
-from zluda_rr.emulate.memory import AddressSpace
+from zluda_rr.emulate.memory import AddressSpace, Memory
 
 Dimensions = tuple[int, int, int]
 
@@ -54,6 +54,14 @@ class Launch:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Addresses where a runtime has put a code object's relocated image and a launch's complete arguments."""
+
+    code: int
+    arguments: int
+
+
 class Emulator:
     """One kernel of a code object, decoded once; launches of equal batch size share compiled blocks."""
 
@@ -74,21 +82,28 @@ class Emulator:
         grid: Dimensions,
         block: Dimensions,
         kernarg: bytes,
-        memory: AddressSpace,
+        memory: Memory,
         model: str,
         *,
         dynamic_lds: int = 0,
         waves_per_batch: int = WAVES_PER_BATCH,
+        placement: Placement | None = None,
     ) -> Stats:
         """Run the kernel over a grid of workgroups; `memory` changes in place.
 
         `kernarg` holds the explicit arguments at their offsets; the hidden ones are filled in here. `model` is
         the WMMA accumulation model (`numerics.mma`). Raises EmulationError for an instruction that is not
         known and MemoryFault for a bad access; the exception's notes name the instruction.
+
+        Without `placement` the code object exists for this launch only, read-only. With it `memory` already holds the
+        code object and the segment that `kernel_arguments` gives; `kernarg` does not count then.
         """
         kernel, launch = self._kernel, Launch(grid, block)
-        arguments = _arguments(kernel, launch, kernarg, dynamic_lds)
-        image, code_base, kernarg_address = _image(self._code_object, arguments)
+        if placement is None:
+            arguments = kernel_arguments(kernel, grid, block, kernarg, dynamic_lds)
+            image, code_base, kernarg_address = _image(self._code_object, arguments)
+        else:
+            image, code_base, kernarg_address = b"", placement.code, placement.arguments
         self._bus.attach(memory, image)
         mode = kernel.descriptor.mode | int(kernel.descriptor.fp16_overflow) << 23
         total: Counter[int] = Counter()
@@ -123,7 +138,7 @@ def run_kernel(
     grid: Dimensions,
     block: Dimensions,
     kernarg: bytes,
-    memory: AddressSpace,
+    memory: Memory,
     model: str,
     *,
     dynamic_lds: int = 0,
@@ -150,27 +165,32 @@ def _batches(launch: Launch, waves: int) -> list[tuple[int, int]]:
     return [(sum(sizes[:i]), size) for i, size in enumerate(sizes)]
 
 
-def _image(code_object: CodeObject, arguments: bytes) -> tuple[bytes, int, int]:
-    """The loader's region: code object, then kernel arguments; with the addresses of both."""
+def code_image(code_object: CodeObject, base: int) -> bytes:
+    """Every segment at its place, relocated for `base`, in whole pages."""
     size = max(segment.address + len(segment.data) for segment in code_object.segments)
-    image = bytearray(size)
+    image = bytearray(size + -size % _PAGE)
     for segment in code_object.segments:
         image[segment.address : segment.address + len(segment.data)] = segment.data
     for word in code_object.relocations:
-        image[word.address : word.address + 8] = (LOADER_BASE + word.value).to_bytes(8, "little")
-    image += bytes(-len(image) % _PAGE)
+        image[word.address : word.address + 8] = (base + word.value).to_bytes(8, "little")
+    return bytes(image)
+
+
+def _image(code_object: CodeObject, arguments: bytes) -> tuple[bytes, int, int]:
+    """The loader's region: code object, then kernel arguments; with the addresses of both."""
+    image = code_image(code_object, LOADER_BASE)
     # Scalar loads fetch whole dwords and may prefetch; leave room behind the arguments.
     return bytes(image + arguments + bytes(64)), LOADER_BASE, LOADER_BASE + len(image)
 
 
-def _arguments(kernel: Kernel, launch: Launch, kernarg: bytes, dynamic_lds: int) -> bytes:
+def kernel_arguments(kernel: Kernel, grid: Dimensions, block: Dimensions, kernarg: bytes, dynamic_lds: int) -> bytes:
     """The kernarg segment: explicit arguments as given, hidden ones from the launch."""
     segment = bytearray(max(kernel.kernarg_size, len(kernarg)))
     segment[: len(kernarg)] = kernarg
-    values = {"hidden_grid_dims": sum(1 for n in launch.grid if n > 1) or 1, "hidden_dynamic_lds_size": dynamic_lds}
+    values = {"hidden_grid_dims": sum(1 for n in grid if n > 1) or 1, "hidden_dynamic_lds_size": dynamic_lds}
     for axis, name in enumerate("xyz"):
-        values[f"hidden_block_count_{name}"] = launch.grid[axis]
-        values[f"hidden_group_size_{name}"] = launch.block[axis]
+        values[f"hidden_block_count_{name}"] = grid[axis]
+        values[f"hidden_group_size_{name}"] = block[axis]
         values[f"hidden_remainder_{name}"] = 0
         values[f"hidden_global_offset_{name}"] = 0
     for argument in kernel.args:

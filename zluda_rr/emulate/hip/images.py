@@ -1,0 +1,3 @@
+"""stub"""
+def image_of_request(data: bytes) -> bytes:
+    raise NotImplementedError
