@@ -110,9 +110,7 @@ class Modules:
             raise Refusal(Status.NOT_FOUND)
         return module.address + found.address, found.size
 
-    def launch(
-        self, function: int, grid: Dimensions, block: Dimensions, lds: int, kernarg: bytes, model: str
-    ) -> None:
+    def launch(self, function: int, grid: Dimensions, block: Dimensions, lds: int, kernarg: bytes, model: str) -> None:
         """Run a kernel to its end."""
         chosen = self._functions[function]
         kernel, module = chosen.kernel, chosen.module
