@@ -152,9 +152,9 @@ def addressed(mode: Addressing, texel: Array, size: Array) -> Array:
         return np.asarray(texel % size)
     if mode is Addressing.MIRROR:
         place = texel % (2 * size)
-        return np.where(place < size, place, 2 * size - 1 - place)
+        return np.asarray(np.where(place < size, place, 2 * size - 1 - place))
     if mode is Addressing.CLAMP:
-        return np.clip(texel, 0, size - 1)
+        return np.asarray(np.clip(texel, 0, size - 1))
     return np.where((texel >= 0) & (texel < size), texel, -1)
 
 
@@ -169,7 +169,7 @@ def _bilinear(images: Images, lanes: Array, port: GlobalPort, sampling: Sampling
         for row, down in rows:
             values = _texels(images, lanes, port, column, row, "u4").view(np.float32).astype(np.float64)
             total += np.where((across * down)[:, None] == 0.0, 0.0, values * (across * down)[:, None])
-    return total.astype(np.float32)
+    return np.asarray(total, dtype=np.float32)
 
 
 def _between(mode: Addressing, coordinate: Array, size: Array) -> list[tuple[Array, Array]]:

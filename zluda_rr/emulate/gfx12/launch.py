@@ -6,6 +6,7 @@ workgroup ids arrive in TTMP9 and TTMP7 on gfx12.
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from dataclasses import dataclass
 
@@ -26,11 +27,14 @@ Dimensions = tuple[int, int, int]
 
 WAVES_PER_BATCH = 128
 """Waves that run together: enough to hide the interpreter, few enough for the caches."""
+MACHINES_KEPT = 8
+"""Shapes of batches whose registers and compiled blocks an emulator keeps."""
 BLOCK_LIMIT = 50_000_000
 """Blocks a batch may execute before it counts as an endless loop."""
 DYNAMIC_STACK = 4096
 """Bytes of stack per lane where the compiler could not tell the depth."""
 _PAGE = 4096
+_PACKET_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +105,9 @@ class Emulator:
         kernel, launch = self._kernel, Launch(grid, block)
         if placement is None:
             arguments = kernel_arguments(kernel, grid, block, kernarg, dynamic_lds)
-            image, code_base, kernarg_address = _image(self._code_object, arguments)
+            image, code_base, segment = _image(self._code_object, arguments)
         else:
-            image, code_base, kernarg_address = b"", placement.code, placement.arguments
+            image, code_base, segment = b"", placement.code, placement.arguments
         self._bus.attach(memory, image)
         mode = kernel.descriptor.mode | int(kernel.descriptor.fp16_overflow) << 23
         total: Counter[int] = Counter()
@@ -111,7 +115,7 @@ class Emulator:
             machine, compiler = self._machine(count, launch.waves_per_group, dynamic_lds)
             machine.code_base, machine.model = code_base, model
             machine.reset()
-            _start(machine, kernel, launch, first, kernarg_address)
+            _start(machine, kernel, launch, first, segment)
             Scheduler(machine, compiler, BLOCK_LIMIT).run(kernel.entry, mode)
             total.update(compiler.take_counts())
         mnemonics = {address: inst.mnemonic for address, inst in self._program.items()}
@@ -121,6 +125,8 @@ class Emulator:
         key = (groups, waves_per_group, dynamic_lds)
         found = self._machines.get(key)
         if found is None:
+            if len(self._machines) == MACHINES_KEPT:  # a long run with many shapes must not keep them all
+                del self._machines[next(iter(self._machines))]
             machine = Machine(
                 groups,
                 waves_per_group,
@@ -184,7 +190,8 @@ def _image(code_object: CodeObject, arguments: bytes) -> tuple[bytes, int, int]:
 
 
 def kernel_arguments(kernel: Kernel, grid: Dimensions, block: Dimensions, kernarg: bytes, dynamic_lds: int) -> bytes:
-    """The kernarg segment: explicit arguments as given, hidden ones from the launch."""
+    """What a launch needs in memory, 64-byte aligned: the dispatch packet, then the kernarg segment with the explicit
+    arguments as given and the hidden ones from the launch."""
     segment = bytearray(max(kernel.kernarg_size, len(kernarg)))
     segment[: len(kernarg)] = kernarg
     values = {"hidden_grid_dims": sum(1 for n in grid if n > 1) or 1, "hidden_dynamic_lds_size": dynamic_lds}
@@ -197,17 +204,24 @@ def kernel_arguments(kernel: Kernel, grid: Dimensions, block: Dimensions, kernar
         if argument.value_kind in values:
             value = values[argument.value_kind].to_bytes(argument.size, "little")
             segment[argument.offset : argument.offset + argument.size] = value
-    return bytes(segment)
+    return _dispatch_packet(grid, block, kernel.scratch_bytes, kernel.lds_bytes + dynamic_lds) + bytes(segment)
 
 
-def _start(machine: Machine, kernel: Kernel, launch: Launch, first: int, kernarg_address: int) -> None:
+def _dispatch_packet(grid: Dimensions, block: Dimensions, scratch: int, lds: int) -> bytes:
+    """hsa_kernel_dispatch_packet_t as far as kernels read it: sizes in work items."""
+    items = (g * b for g, b in zip(grid, block, strict=True))
+    fields = struct.pack("<HH4H3III", 0, 3, *block, 0, *items, scratch, lds)
+    return fields.ljust(_PACKET_BYTES, b"\0")
+
+
+def _start(machine: Machine, kernel: Kernel, launch: Launch, first: int, segment: int) -> None:
     """Initial registers of the workgroups from `first` on."""
     per_group = launch.waves_per_group
     groups = np.repeat(np.arange(first, first + machine.groups), per_group)
     columns, rows = launch.grid[:2]
     machine.sgpr[FIRST_TTMP + 9] = groups % columns
     machine.sgpr[FIRST_TTMP + 7] = groups // columns % rows | groups // columns // rows << 16
-    _user_registers(machine, kernel, kernarg_address)
+    _user_registers(machine, kernel, segment)
     wave = np.tile(np.arange(per_group), machine.groups)
     item = wave[:, None] * LANES + np.arange(LANES)
     enabled = item < launch.items
@@ -219,12 +233,15 @@ def _start(machine: Machine, kernel: Kernel, launch: Launch, first: int, kernarg
     machine.refresh_lanes()
 
 
-def _user_registers(machine: Machine, kernel: Kernel, kernarg_address: int) -> None:
+def _user_registers(machine: Machine, kernel: Kernel, segment: int) -> None:
+    """`segment` is the address of what `kernel_arguments` gives."""
+    kernarg_address = segment + _PACKET_BYTES
+    pointers = {"dispatch_ptr": segment, "kernarg_segment_ptr": kernarg_address}
     register = 0
     for name, count in kernel.descriptor.user_sgprs:
-        if name == "kernarg_segment_ptr":
-            machine.sgpr[register] = kernarg_address & 0xFFFF_FFFF
-            machine.sgpr[register + 1] = kernarg_address >> 32
+        if name in pointers:
+            machine.sgpr[register] = pointers[name] & 0xFFFF_FFFF
+            machine.sgpr[register + 1] = pointers[name] >> 32
         elif name == "private_segment_size":
             machine.sgpr[register] = machine.scratch_bytes
         elif name == "kernarg_preload":

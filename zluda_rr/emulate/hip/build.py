@@ -24,7 +24,7 @@ _HIPRTC = "hiprtc.c"
 
 
 def library_folder() -> Path:
-    """The folder with the libraries, for LD_LIBRARY_PATH; compiled into the cache at need. UserError without a compiler."""
+    """The folder with the libraries, compiled into the cache at need. UserError without a compiler."""
     command = c_compiler("the emulated HIP library")
     inputs = [part for path in sorted(_NATIVE.iterdir()) for part in (path.name.encode(), path.read_bytes())]
     places = (sys.executable, str(_ROOT))

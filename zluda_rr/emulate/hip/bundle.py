@@ -1,6 +1,6 @@
 """The code object for the device in what HIP's loaders take: an ELF file, or clang's offload bundle, compressed or not.
 
-Sources: clang documentation, "Clang Offload Bundler"; llvm/lib/Object/OffloadBundle.cpp (the header of a compressed one).
+Sources: clang documentation, "Clang Offload Bundler"; llvm/lib/Object/OffloadBundle.cpp for compressed headers.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _MODES = {0: Addressing.WRAP, 1: Addressing.CLAMP, 2: Addressing.MIRROR, 3: Addr
 
 
 def image_format(array_format: int, channels: int, *, normalized_float: bool = False) -> ImageFormat:
-    """The code of texels of an array; integers of 8 and 16 bits may be read as normalised floats. Refusal for others."""
+    """The code of an array's texels; integers of 8 and 16 bits may be read as normalised floats."""
     if array_format not in _CHANNELS or channels not in _ORDERS:
         raise Refusal(Status.INVALID_VALUE, f"image of format {array_format:#x} with {channels} channels")
     bits, numbers = _CHANNELS[array_format]

@@ -1,8 +1,8 @@
 """Device memory that the C library allocates and the emulator reads and writes: an arena shared through a file.
 
-In front of the arena lies the library's table (native/arena.c): one 16-bit word per granule of 256 bytes with the number
-of valid bytes and two flags. No access is longer than the free granule between two blocks, so its first and last byte
-decide whether it is good.
+In front of the arena lies the library's table (native/arena.c): one 16-bit word per granule of 256 bytes with the
+number of valid bytes and two flags. No access is longer than the free granule between two blocks, so its first and last
+byte decide whether it is good.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class DeviceMemory:
         self._arena[start : start + len(data)] = np.frombuffer(data, np.uint8)
 
     def protect(self, address: int, nbytes: int) -> None:
-        """Make whole granules read-only for kernels, until the library frees them."""
-        first = (address - self._base) >> _SHIFT
-        self._table[first : first + nbytes // _GRANULE] |= _READ_ONLY
+        """Make every granule of a range read-only for kernels, until the library frees it."""
+        start = address - self._base
+        self._table[start >> _SHIFT : (start + nbytes + _GRANULE - 1) >> _SHIFT] |= _READ_ONLY
 
     def _check(self, addresses: Addresses, nbytes: int, *, store: bool) -> NDArray[np.int64]:
         """Offsets into the arena; MemoryFault names the first address that is not good."""

@@ -10,7 +10,7 @@ import socket
 import struct
 from enum import IntEnum
 
-__all__ = ["ImageRequest", "Refusal", "Request", "Status", "receive", "reply"]
+__all__ = ["Refusal", "Request", "Status", "receive", "reply"]
 
 _HEADER = struct.Struct("<II")
 
