@@ -113,6 +113,10 @@ class AddressSpace:
         start = allocation.address - BASE
         return self._arena[start : start + allocation.nbytes]
 
+    def name_of(self, address: int) -> str | None:
+        """The allocation that begins at an address."""
+        return next((name for name, a in self._allocations.items() if a.address == address), None)
+
     def copy(self) -> AddressSpace:
         """An independent space with the same allocations, addresses and bytes."""
         other = AddressSpace(len(self._arena))

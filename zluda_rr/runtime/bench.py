@@ -93,8 +93,7 @@ def bench(
     launch = build_launch(what.contract, shape)
     plain, marked = _requests(what)
     if fused:
-        module = fuse_module(what.module, what.contract.entry).module
-        plain.append(Request("fused", module, (resource_dir("kernels") / HELPERS,)))
+        plain.append(_fused(what))
     extra = [_fused(what)] if fused else []
     programs = compile_all((*plain, *marked, *extra), what.contract.entry, show)
     counts = {}
@@ -104,6 +103,12 @@ def bench(
     if zluda is not None:
         counts |= count_with(zluda, zluda_requests(what, fused=fused), what.contract.entry, launch, show)
     return BenchReport(what.contract.layer, what.cuts, launch.name, shape.blocks, counts)
+
+
+def bench_requests(what: Subject, *, fused: bool = False) -> tuple[Request, ...]:
+    """Every variant as it is: the translated kernel, the rewritten ones, with `fused` also fusion alone."""
+    plain, _ = _requests(what)
+    return (*plain, _fused(what)) if fused else tuple(plain)
 
 
 def zluda_requests(what: Subject, *, fused: bool = False) -> list[Request]:
