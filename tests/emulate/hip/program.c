@@ -446,6 +446,13 @@ static void threads(void) {
         pthread_join(all[i], NULL);
 }
 
+static void wait_for_input(void) {
+    vector_add();
+    puts("launched");
+    fflush(stdout);
+    getchar();
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -453,7 +460,7 @@ static const struct {
 #define CASE(name) {#name, name}
     CASE(vector_add), CASE(reduction), CASE(atomics), CASE(module_globals), CASE(texture), CASE(surface),
     CASE(streams_and_events), CASE(arguments_and_lds), CASE(memory), CASE(limit), CASE(fault), CASE(protection),
-    CASE(device_pointer_on_host), CASE(threads),
+    CASE(device_pointer_on_host), CASE(threads), CASE(wait_for_input),
 };
 
 int main(int count, char **arguments) {

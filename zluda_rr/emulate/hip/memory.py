@@ -17,6 +17,8 @@ from zluda_rr.emulate.memory import Addresses, Bytes, MemoryFault
 __all__ = ["DeviceMemory"]
 
 _SHIFT, _GRANULE = 8, 256
+_NEAR = 1 << 16
+"""Granules that the text of a fault looks at at once."""
 _VALID = np.uint16(0x1FF)
 _FIRST, _READ_ONLY = np.uint16(1 << 14), np.uint16(1 << 15)
 
@@ -91,23 +93,42 @@ class DeviceMemory:
 
     def _place(self, address: int) -> str:
         """Where an address lies relative to the closest block."""
-        blocks = self._blocks()
+        offset = address - self._base
+        if not 0 <= offset < self._size:
+            return "not in the device's memory"
+        blocks = self._blocks_near(offset >> _SHIFT)
         if not blocks:
-            return "nothing is allocated"
+            return "far from everything that is allocated"
         start, size = min(blocks, key=lambda b: max(b[0] - address, address - (b[0] + b[1] - 1), 0))
         block = f"the {size} bytes at {start:#x}"
         if address < start:
             return f"{start - address} bytes before {block}"
         if address >= start + size:
             return f"{address - start - size} bytes past the end of {block}"
-        read_only = bool(self._table[(address - self._base) >> _SHIFT] & _READ_ONLY)
+        read_only = bool(self._table[offset >> _SHIFT] & _READ_ONLY)
         return f"{address - start} bytes into {block}" + (", which kernels may only read" if read_only else "")
 
-    def _blocks(self) -> list[tuple[int, int]]:
-        """(address, bytes) of every block, in address order."""
-        starts = np.flatnonzero(self._table & _FIRST)
-        found = []
-        for start, following in zip(starts, [*starts[1:], len(self._table)], strict=True):
-            valid = (self._table[start:following] & _VALID).astype(np.int64)
-            found.append((self._base + (int(start) << _SHIFT), int(valid.sum())))
-        return found
+    def _blocks_near(self, granule: int) -> list[tuple[int, int]]:
+        """(address, bytes) of the block that begins last before a granule's end, and of the first one behind it.
+
+        Looks no further than `_NEAR` granules: a read would put pages under the table's untouched parts.
+        """
+        low = max(granule - _NEAR, 0)
+        starts = low + np.flatnonzero(self._table[low : granule + _NEAR] & _FIRST)
+        after = int(np.searchsorted(starts, granule, side="right"))
+        return [
+            (self._base + (int(start) << _SHIFT), self._bytes_from(int(start)))
+            for start in starts[max(after - 1, 0) : after + 1]
+        ]
+
+    def _bytes_from(self, start: int) -> int:
+        """Bytes of the block that begins at a granule: whole ones, and the last in part."""
+        total = 0
+        for first in range(start, len(self._table), _NEAR):
+            valid = self._table[first : first + _NEAR] & _VALID
+            partial = np.flatnonzero(valid != _GRANULE)
+            if len(partial):
+                last = int(partial[0])
+                return total + last * _GRANULE + int(valid[last])
+            total += len(valid) * _GRANULE
+        return total

@@ -1,0 +1,76 @@
+"""Random sequences from four threads against a model (soak.c), with AddressSanitizer over program and library."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.emulate.hip.conftest import NATIVE, Site
+from zluda_rr.emulate.hip.build import build
+
+SANITIZERS = ("-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+@pytest.fixture(scope="module")
+def sanitized(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The library once more, with sanitizers; for that the system's compiler, as ziglang has no runtime for them."""
+    compiler = shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("no compiler with AddressSanitizer")
+    work = tmp_path_factory.mktemp("sanitized")
+    build(work / "lib", [compiler], ("-g", *SANITIZERS))
+    return replace(site, library=work / "lib", work=work)
+
+
+@pytest.fixture(scope="module")
+def soak(sanitized: Site) -> Path:
+    return sanitized.compile("soak.c", command=[shutil.which("gcc") or "clang"], flags=SANITIZERS)
+
+
+def sequences(site: Site, program: Path, count: int, seed: int) -> None:
+    done = site.run(program, site.code_object, str(count), str(seed))
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{count} sequences without a difference\n", "")
+
+
+def test_fifty_sequences(sanitized: Site, soak: Path) -> None:
+    sequences(sanitized, soak, 50, 1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_thousand_sequences(sanitized: Site, soak: Path, seed: int) -> None:
+    sequences(sanitized, soak, 1000, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", ["memory", "texture", "fault", "module_globals", "threads"])
+def test_cases_with_sanitizers(sanitized: Site, case: str) -> None:
+    program = sanitized.compile("program.c", command=[shutil.which("gcc") or "clang"], flags=SANITIZERS)
+    done = sanitized.run(program, case, sanitized.code_object)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("line", "broken", "sign"),
+    [
+        ("at = where->slots[i].end + 1;", "at = where->slots[i].end - 1;", "not"),  # blocks overlap
+        ("used -= bytes;", "used -= bytes - EMU_GRANULE;", "leaked"),
+    ],
+)
+def test_faults_of_the_library_are_seen(site: Site, tmp_path: Path, line: str, broken: str, sign: str) -> None:
+    folder = tmp_path / "native"
+    shutil.copytree(NATIVE, folder)
+    source = (folder / "arena.c").read_text()
+    assert source.count(line) == 1
+    (folder / "arena.c").write_text(source.replace(line, broken))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zluda_rr.emulate.hip.build._NATIVE", folder)
+        build(tmp_path / "lib", [shutil.which("gcc") or "clang"])
+    other = replace(site, library=tmp_path / "lib", work=tmp_path)
+    done = other.run(other.compile("soak.c"), site.code_object, "50", "1")
+    assert done.returncode == 1
+    assert sign in done.stdout or "hipErrorLaunchFailure" in done.stdout
