@@ -33,14 +33,11 @@ class Site:
         subprocess.run([*(command or c_compiler("tests")), *FLAGS, *flags, *files], check=True)
         return program
 
-    def run(
-        self, *command: str | Path, environ: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str | Path, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "LD_LIBRARY_PATH": str(self.library), **(environ or {})}
-        done = subprocess.run(
+        return subprocess.run(
             [str(part) for part in command], env=env, capture_output=True, text=True, timeout=120, check=False
         )
-        return done
 
 
 @pytest.fixture(scope="session")

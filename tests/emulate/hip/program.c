@@ -1,5 +1,6 @@
-/* A HIP program in plain C: one case by name, on whatever libamdhip64 the loader finds. Exit code 0 where all is right.
- * usage: program CASE CODE_OBJECT */
+/* A HIP program in plain C: cases by name, on whatever libamdhip64 the loader finds. A line for each that is right; the
+ * first that is not ends the run.
+ * usage: program CODE_OBJECT CASE... */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -466,13 +467,13 @@ static const struct {
 int main(int count, char **arguments) {
     if (count < 3)
         return 2;
-    object_path = arguments[2];
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (!strcmp(cases[i].name, arguments[1])) {
-            CHECK(hipInit(0));
-            cases[i].run();
-            puts("ok");
-            return 0;
-        }
-    return 2;
+    object_path = arguments[1];
+    CHECK(hipInit(0));
+    for (int n = 2; n < count; n++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            if (!strcmp(cases[i].name, arguments[n])) {
+                cases[i].run();
+                printf("%s: ok\n", arguments[n]);
+            }
+    return 0;
 }

@@ -49,8 +49,8 @@ def test_thousand_sequences(sanitized: Site, soak: Path, seed: int) -> None:
 @pytest.mark.parametrize("case", ["memory", "texture", "fault", "module_globals", "threads"])
 def test_cases_with_sanitizers(sanitized: Site, case: str) -> None:
     program = sanitized.compile("program.c", command=[shutil.which("gcc") or "clang"], flags=SANITIZERS)
-    done = sanitized.run(program, case, sanitized.code_object)
-    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    done = sanitized.run(program, sanitized.code_object, case)
+    assert (done.returncode, done.stdout) == (0, f"{case}: ok\n"), done.stderr
 
 
 @pytest.mark.soak

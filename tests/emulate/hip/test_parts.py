@@ -1,0 +1,149 @@
+"""Bundles, images and memory of the helper, without a process."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from contextlib import suppress
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.emulate.hip.test_program import bundle
+from zluda_rr.emulate.gfx12 import Addressing, ImageFormat
+from zluda_rr.emulate.hip.bundle import device_code
+from zluda_rr.emulate.hip.images import image_format, sampling
+from zluda_rr.emulate.hip.memory import DeviceMemory
+from zluda_rr.emulate.hip.protocol import Refusal, Status
+from zluda_rr.emulate.memory import MemoryFault
+
+CODE = b"\x7fELF and the rest of it"
+BASE = 0x7ABC_0000_0000
+GRANULES = 64
+
+
+def compressed(data: bytes, version: int, method: int) -> bytes:
+    body = zlib.compress(data) if method == 0 else zstandard.ZstdCompressor().compress(data)
+    layout = "<4sHHIIQ" if version == 2 else "<4sHHQQQ"
+    size = struct.calcsize(layout) + len(body)
+    return struct.pack(layout, b"CCOB", version, method, size, len(data), 0) + body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        CODE,
+        bundle(CODE),
+        bundle(CODE, b"hip-amdgcn-amd-amdhsa--gfx1201:xnack-"),
+        *(compressed(bundle(CODE), version, method) for version in (2, 3) for method in (0, 1)),
+    ],
+)
+def test_code_is_found_in_every_wrapping(data: bytes) -> None:
+    assert device_code(data) == CODE
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "text"),
+    [
+        (b"", Status.INVALID_IMAGE, "neither an ELF file nor"),
+        (b"//PTX", Status.INVALID_IMAGE, "neither an ELF file nor"),
+        (bundle(CODE, b"hipv4-amdgcn-amd-amdhsa--gfx1100"), Status.NO_BINARY_FOR_GPU, "gfx1100"),
+        (bundle(CODE)[:40], Status.INVALID_IMAGE, "damaged offload bundle"),
+        (compressed(bundle(CODE), 3, 1)[:60], Status.INVALID_IMAGE, "module"),
+        (compressed(bundle(CODE), 2, 0)[:20], Status.INVALID_IMAGE, "damaged compressed bundle"),
+    ],
+)
+def test_other_modules_are_refused(data: bytes, status: Status, text: str) -> None:
+    with pytest.raises(Refusal, match=text) as refusal:
+        device_code(data)
+    assert refusal.value.status is status
+
+
+@given(st.binary(max_size=200), st.sampled_from([b"", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"]))
+def test_any_bytes_are_code_or_refused(data: bytes, head: bytes) -> None:
+    with suppress(Refusal):
+        device_code(head + data)
+
+
+@pytest.mark.parametrize(
+    ("form", "channels", "as_float", "expected"),
+    [
+        (0x10, 4, False, ImageFormat.RGBA16_FLOAT),
+        (0x10, 1, True, ImageFormat.R16_FLOAT),
+        (0x20, 1, False, ImageFormat.R32_FLOAT),
+        (0x01, 4, True, ImageFormat.RGBA8_UNORM),
+        (0x08, 4, True, ImageFormat.RGBA8_SNORM),
+        (0x01, 4, False, ImageFormat.RGBA8_UINT),
+        (0x03, 2, True, ImageFormat.RG32_UINT),
+    ],
+)
+def test_formats(form: int, channels: int, as_float: bool, expected: ImageFormat) -> None:
+    assert image_format(form, channels, normalized_float=as_float) is expected
+
+
+@pytest.mark.parametrize(("form", "channels"), [(0x04, 4), (0x10, 3), (0x30, 1)])
+def test_other_formats_are_refused(form: int, channels: int) -> None:
+    with pytest.raises(Refusal, match="image of format"):
+        image_format(form, channels)
+
+
+def test_texel_coordinates_know_no_wrapping() -> None:
+    assert sampling(0, 2, normalized=True, linear=False).x is Addressing.WRAP
+    assert sampling(0, 3, normalized=False, linear=False).x is Addressing.CLAMP
+    assert sampling(0, 3, normalized=False, linear=False).y is Addressing.BORDER
+
+
+@pytest.fixture
+def memory() -> DeviceMemory:
+    """64 granules, with a block of 600 bytes in granules 2 to 4."""
+    table = np.zeros(GRANULES, np.uint16)
+    table[2:5] = 256 | 1 << 14, 256, 600 - 512
+    descriptor = os.memfd_create("test")
+    os.ftruncate(descriptor, 4096 + GRANULES * 256)
+    os.pwrite(descriptor, table.tobytes(), 0)
+    return DeviceMemory(descriptor, BASE, GRANULES * 256, 4096)
+
+
+def at(*offsets: int) -> np.ndarray:
+    return np.array([BASE + 512 + offset for offset in offsets], np.uint64)
+
+
+@pytest.mark.parametrize("nbytes", [1, 2, 4, 8, 16])
+def test_bytes_come_back(memory: DeviceMemory, nbytes: int) -> None:
+    data = np.random.default_rng(nbytes).integers(0, 256, (3, nbytes), dtype=np.uint8)
+    places = at(0, 300, 600 - nbytes)
+    memory.store(places, data)
+    assert (memory.load(places, nbytes) == data).all()
+
+
+@pytest.mark.parametrize(
+    ("offset", "nbytes", "text"),
+    [
+        (600, 1, "0 bytes past the end of the 600 bytes"),
+        (597, 4, "597 bytes into the 600 bytes"),
+        (-1, 1, "1 bytes before the 600 bytes"),
+        (-4, 8, "4 bytes before"),
+        (-BASE - 512, 4, "at 0x0: not in the device's memory"),
+        (GRANULES * 256, 4, "not in the device's memory"),
+    ],
+)
+def test_other_places_are_faults(memory: DeviceMemory, offset: int, nbytes: int, text: str) -> None:
+    place = at(0).copy()
+    place[0] = BASE + 512 + offset
+    with pytest.raises(MemoryFault, match=text):
+        memory.load(place, nbytes)
+    with pytest.raises(MemoryFault, match=text):
+        memory.store(place, np.zeros((1, nbytes), np.uint8))
+
+
+def test_what_is_protected_can_be_read_only(memory: DeviceMemory) -> None:
+    memory.write(BASE + 512, b"constant")
+    memory.protect(BASE + 512, 8)
+    assert memory.load(at(0), 8).tobytes() == b"constant"
+    with pytest.raises(MemoryFault, match="which kernels may only read"):
+        memory.store(at(4), np.zeros((1, 4), np.uint8))
+    memory.store(at(256), np.zeros((1, 4), np.uint8))
