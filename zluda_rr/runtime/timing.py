@@ -36,6 +36,8 @@ class TimingReport:
     cuts: tuple[str, ...]
     launch: str
     device: str
+    emulated: bool
+    """Whether the times are those of the emulated device, which say nothing about a card."""
     repeats: int
     variants: Mapping[str, VariantTimes]
 
@@ -45,24 +47,28 @@ def time_variants(
     *,
     shape: Shape = DEFAULT_SHAPE,
     fused: bool = False,
-    repeats: int = 20,
+    repeats: int | None = None,
     progress: Progress | None = None,
 ) -> TimingReport:
-    """Compile all variants and time each. UserError without HIP's device."""
+    """Compile all variants and time each, `repeats` launches (default 20; 2 on the emulated device, which is slow).
+
+    UserError without HIP's device.
+    """
     show = progress or Progress(quiet=True)
     backend = what.backend if isinstance(what.backend, HipBackend) else HipBackend(LoweringBackend())
     device = backend.device()
+    count = repeats or (2 if device.is_emulated else 20)
     launch = build_launch(what.contract, shape)
     requests: tuple[Request, ...] = bench_requests(what, fused=fused)
     found = {}
     for program in compile_all(requests, what.contract.entry, show, backend):
         with show.step(f"time {program.name}"):
-            times = device.times(program, launch, repeats)
+            times = device.times(program, launch, count)
         code = program.code()
         found[program.name] = VariantTimes(
             statistics.median(times), min(times), max(times), code.vgprs, code.scratch_bytes, code.lds_bytes
         )
-    return TimingReport(what.contract.layer, what.cuts, launch.name, device.name, repeats, found)
+    return TimingReport(what.contract.layer, what.cuts, launch.name, device.name, device.is_emulated, count, found)
 
 
 def timing_json(report: TimingReport) -> dict[str, Any]:
@@ -81,7 +87,8 @@ def timing_text(report: TimingReport) -> str:
         "  ".join([row[0].ljust(width[0]), *(cell.rjust(width[i + 1]) for i, cell in enumerate(row[1:]))])
         for row in rows
     )
+    caution = "\nThese are the emulator's times: they say nothing about a card." if report.emulated else ""
     return (
         f"{report.layer}, cuts {', '.join(report.cuts)}; {report.launch}\n"
-        f"{report.repeats} launches each on {report.device}, by events\n{table}"
+        f"{report.repeats} launches each on {report.device}, by events\n{table}{caution}"
     )

@@ -32,9 +32,14 @@ class HipDevice:
         return f"HIP: {self.runtime.device_name}"
 
     @property
+    def is_emulated(self) -> bool:
+        """Whether the library is this project's own (zluda_rr.emulate.hip)."""
+        return self.runtime.set_model is not None
+
+    @property
     def models(self) -> tuple[str, ...]:
         """See Device. A card accumulates in its own order: one run, compared with the oracle's exact sums."""
-        return ("exact",) if self.runtime.set_model is None else MODELS
+        return MODELS if self.is_emulated else ("exact",)
 
     def run(self, program: Program, launch: Launch, model: str) -> Execution:
         """See Device. A card accumulates in its own order, whatever `model` says.
