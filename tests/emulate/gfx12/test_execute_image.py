@@ -226,7 +226,7 @@ def test_other_samplers_are_refused(dword: int, bits: int, match: str) -> None:
         ("image_load v[4:8], [v0, v1], s[8:15] dmask:0xf dim:SQ_RSRC_IMG_2D tfe", "with tfe"),
         ("image_sample v[4:8], [v0, v1], s[8:15], s[0:3] dmask:0xf dim:SQ_RSRC_IMG_2D tfe lwe", "with tfe"),
         ("image_load v4, [v0, v1], s[8:15] dim:SQ_RSRC_IMG_2D", "without a channel"),
-        ("image_store v[4:6], [v0, v1], s[8:15] dmask:0x7 dim:SQ_RSRC_IMG_2D", "some channels only"),
+        ("image_store v[4:6], [v0, v1], s[8:15] dmask:0xe dim:SQ_RSRC_IMG_2D", "without the first channel"),
     ],
 )
 def test_other_forms_are_refused(line: str, match: str) -> None:

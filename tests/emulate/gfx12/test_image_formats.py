@@ -209,3 +209,39 @@ def test_reads_of_half_precision_are_exact_or_refused() -> None:
 def image_base(target: Machine) -> np.uint64:
     low, high = (int(target.sgpr[8 + i, 0]) for i in range(2))
     return np.uint64((low | (high & 0xFF) << 32) << 8)
+
+
+@pytest.mark.parametrize("mask", [1, 3, 5, 7, 9, 13, 15])
+@pytest.mark.parametrize("packed", [False, True])
+def test_channels_that_a_store_leaves_out_are_the_first(mask: int, packed: bool) -> None:
+    target, _ = sampler_machine(ImageFormat.RGBA16_UINT, Sampling())
+    channels = [c for c in range(4) if mask >> c & 1]
+    target.vgpr[0:2] = 0
+    data = np.array([7, 11, 13, 17][: len(channels)], np.uint32)
+    if packed:
+        data = np.append(data, 99)[: len(data) + len(data) % 2].astype(np.uint16).view(np.uint32)
+    for index, word in enumerate(data):
+        target.vgpr[4 + index] = word
+    registers = "v4" if len(data) == 1 else f"v[4:{3 + len(data)}]"
+    tail = " d16" if packed else ""
+    execute(target, [f"image_store {registers}, [v0, v1], s[8:15] dmask:{mask:#x} dim:SQ_RSRC_IMG_2D{tail}"])
+    want = [7] * 4
+    for channel, value in zip(channels, (7, 11, 13, 17), strict=False):
+        want[channel] = value
+    stored = target.bus.memory.load(np.array([image_base(target)], np.uint64), 8).view(np.uint16)
+    assert stored[0].tolist() == want
+
+
+@pytest.mark.parametrize("kind", [ImageFormat.RGBA8_SINT, ImageFormat.RG16_SINT, ImageFormat.R32_UINT])
+def test_packed_stores_of_integers_are_extended(kind: ImageFormat) -> None:
+    """16-bit data to channels of any width: sign-extended where the format is signed."""
+    target, _ = sampler_machine(kind, Sampling())
+    target.vgpr[0:2] = 0
+    values = np.array([-5, 6, -7, 8], np.int16)
+    target.vgpr[4], target.vgpr[5] = values.view(np.uint32)
+    execute(target, ["image_store v[4:5], [v0, v1], s[8:15] dmask:0xf dim:SQ_RSRC_IMG_2D d16"])
+    texel = FORMATS[kind]
+    data = target.bus.memory.load(np.array([image_base(target)], np.uint64), texel.nbytes)
+    stored = decode_texels(texel, data)[0]
+    want = values.astype(np.int32).view(np.uint32) if texel.numbers is Numbers.SINT else values.view(np.uint16)
+    assert stored.tolist() == want[: len(stored)].tolist()

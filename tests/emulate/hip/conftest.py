@@ -15,6 +15,7 @@ from zluda_rr.toolchain import c_compiler, compile_hip_kernel
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parents[2] / "zluda_rr" / "emulate" / "hip" / "native"
+PROGRAM = ("program.c", "program_memory.c")
 FLAGS = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g")
 
 
@@ -26,10 +27,18 @@ class Site:
     code_object: Path
     work: Path
 
-    def compile(self, source: str, *, command: list[str] | None = None, flags: tuple[str, ...] = ("-O1",)) -> Path:
-        """A C program of this folder, linked with the library."""
-        program = self.work / Path(source).stem
-        files = [str(HERE / source), f"-I{NATIVE}", f"-L{self.library}", "-lamdhip64", "-lpthread", "-o", str(program)]
+    def compile(self, *sources: str, command: list[str] | None = None, flags: tuple[str, ...] = ("-O1",)) -> Path:
+        """A C program of this folder, linked with the library; called as its first source."""
+        program = self.work / Path(sources[0]).stem
+        files = [
+            *(str(HERE / source) for source in sources),
+            f"-I{NATIVE}",
+            f"-L{self.library}",
+            "-lamdhip64",
+            "-lpthread",
+            "-o",
+            str(program),
+        ]
         subprocess.run([*(command or c_compiler("tests")), *FLAGS, *flags, *files], check=True)
         return program
 
@@ -50,4 +59,4 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 @pytest.fixture(scope="session")
 def program(site: Site) -> Path:
-    return site.compile("program.c")
+    return site.compile(*PROGRAM)

@@ -2,36 +2,16 @@
  * first that is not ends the run.
  * usage: program CODE_OBJECT CASE... */
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "abi.h"
-#include "calls.h"
-
-#define CHECK(call)                                                                                                    \
-    do {                                                                                                               \
-        hipError_t status_ = (call);                                                                                   \
-        if (status_) {                                                                                                 \
-            printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, hipGetErrorName(status_));                            \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                             \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-#define FAILS(call, code) EXPECT((call) == (code))
+#include "check.h"
 
 static const char *object_path;
 static hipModule_t module;
 
-static hipFunction_t kernel(const char *name) {
+hipFunction_t kernel(const char *name) {
     hipFunction_t found;
     if (!module)
         CHECK(hipModuleLoad(&module, object_path));
@@ -39,11 +19,11 @@ static hipFunction_t kernel(const char *name) {
     return found;
 }
 
-static void launch(hipFunction_t f, unsigned blocks, unsigned threads, unsigned lds, hipStream_t stream, void **params) {
+void launch(hipFunction_t f, unsigned blocks, unsigned threads, unsigned lds, hipStream_t stream, void **params) {
     CHECK(hipModuleLaunchKernel(f, blocks, 1, 1, threads, 1, 1, lds, stream, params, NULL));
 }
 
-static void *device(size_t size, const void *content) {
+void *device(size_t size, const void *content) {
     void *place;
     CHECK(hipMalloc(&place, size));
     if (content)
@@ -280,91 +260,6 @@ static void arguments_and_lds(void) {
     EXPECT(value == 1024);
     CHECK(hipFuncGetAttribute(&value, 1, kernel("block_sums")));
     EXPECT(value == 1024);
-}
-
-/* Every direction and shape of copies and fills, against memory of the program's own. */
-static void memory(void) {
-    unsigned char *pinned, host[4096], back[4096];
-    for (int i = 0; i < 4096; i++)
-        host[i] = (unsigned char)(i * 31 >> 2);
-    void *one = device(4096, host), *other = device(4096, NULL), *pitched;
-    CHECK(hipMemcpyDtoD(other, one, 4096));
-    CHECK(hipMemcpy((char *)other + 100, (char *)other + 90, 50, hipMemcpyDeviceToDevice)); /* overlapping */
-    CHECK(hipMemcpyDtoH(back, other, 4096));
-    memmove(host + 100, host + 90, 50);
-    EXPECT(!memcmp(host, back, 4096));
-    CHECK(hipHostMalloc((void **)&pinned, 4096, 0));
-    CHECK(hipMemcpy(pinned, other, 4096, hipMemcpyDeviceToHost));
-    EXPECT(!memcmp(host, pinned, 4096)); /* the program reads pinned memory itself */
-    unsigned five = 5, count = 1024;
-    void *seen;
-    CHECK(hipHostGetDevicePointer(&seen, pinned, 0));
-    launch(kernel("fill"), 4, 256, 0, NULL, (void *[]){&seen, &five, &count}); /* and kernels write it */
-    EXPECT(((unsigned *)pinned)[1023] == 1028);
-    size_t pitch;
-    CHECK(hipMallocPitch(&pitched, &pitch, 100, 8));
-    EXPECT(pitch >= 100 && pitch % 256 == 0);
-    CHECK(hipMemset2D(pitched, pitch, 0xAB, 100, 8));
-    CHECK(hipMemcpy2D((char *)pitched + 3, pitch, host, 64, 60, 8, hipMemcpyHostToDevice));
-    CHECK(hipMemcpy2D(back, 100, pitched, pitch, 100, 8, hipMemcpyDeviceToHost));
-    for (int y = 0; y < 8; y++)
-        for (int x = 0; x < 100; x++)
-            EXPECT(back[100 * y + x] == (x < 3 || x >= 63 ? 0xAB : host[64 * y + x - 3]));
-    CHECK(hipMemsetD16(one, 0x1234, 7));
-    CHECK(hipMemsetD32((char *)one + 64, 0x01020304, 2));
-    CHECK(hipMemsetD8((char *)one + 72, 9, 3));
-    CHECK(hipMemcpyDtoH(back, one, 128));
-    EXPECT(back[0] == 0x34 && back[13] == 0x12 && back[14] == host[14]);
-    EXPECT(back[64] == 4 && back[71] == 1 && back[72] == 9 && back[74] == 9 && back[75] == host[75]);
-    HIP_MEMCPY3D box = {.srcMemoryType = hipMemoryTypeHost, .srcHost = host, .srcPitch = 16, .srcHeight = 8,
-                        .srcXInBytes = 2, .srcY = 1, .srcZ = 1, .dstMemoryType = hipMemoryTypeDevice,
-                        .dstDevice = one, .dstPitch = 32, .dstHeight = 4, .dstXInBytes = 5, .dstZ = 1,
-                        .WidthInBytes = 10, .Height = 3, .Depth = 2};
-    CHECK(hipDrvMemcpy3D(&box));
-    CHECK(hipMemcpyDtoH(back, one, 4096));
-    for (int z = 0; z < 2; z++)
-        for (int y = 0; y < 3; y++)
-            EXPECT(!memcmp(back + 128 * (z + 1) + 32 * y + 5, host + 128 * (z + 1) + 16 * (y + 1) + 2, 10));
-    hipPointerAttribute_t attributes;
-    CHECK(hipPointerGetAttributes(&attributes, (char *)one + 17));
-    EXPECT(attributes.type == hipMemoryTypeDevice && !attributes.hostPointer);
-    CHECK(hipPointerGetAttributes(&attributes, pinned));
-    EXPECT(attributes.type == hipMemoryTypeHost && attributes.hostPointer == pinned);
-    CHECK(hipPointerGetAttributes(&attributes, host));
-    EXPECT(attributes.type == 0);
-    void *base;
-    size_t size;
-    CHECK(hipMemGetAddressRange(&base, &size, (char *)one + 4095));
-    EXPECT(base == one && size == 4096);
-    FAILS(hipMemcpyHtoD((char *)one + 4000, host, 97), hipErrorInvalidValue);
-    FAILS(hipMemcpyDtoH(back, host, 8), hipErrorInvalidMemcpyDirection);
-    FAILS(hipMemcpy2D(back, 10, pitched, pitch, 100, 2, hipMemcpyDeviceToHost), hipErrorInvalidPitchValue);
-    FAILS(hipFree((char *)one + 256), hipErrorInvalidValue);
-    CHECK(hipFree(NULL));
-    size_t before, after, total;
-    CHECK(hipFree(other));
-    CHECK(hipMemGetInfo(&before, &total));
-    CHECK(hipMalloc(&other, 1 << 20));
-    CHECK(hipMemGetInfo(&after, &total));
-    EXPECT(before - after == 1 << 20);
-    CHECK(hipFree(other));
-    FAILS(hipFree(other), hipErrorInvalidValue);
-}
-
-/* With a limit of 64 MiB. */
-static void limit(void) {
-    void *places[64];
-    int count = 0;
-    while (hipMalloc(&places[count], 3 << 20) == hipSuccess)
-        EXPECT(++count < 64);
-    EXPECT(count == 21 && hipGetLastError() == hipErrorOutOfMemory);
-    for (int i = 0; i < count; i += 2)
-        CHECK(hipFree(places[i]));
-    FAILS(hipMalloc(&places[0], (size_t)60 << 20), hipErrorOutOfMemory);
-    CHECK(hipMalloc(&places[0], 3 << 20)); /* reuses a hole */
-    size_t available, total;
-    CHECK(hipMemGetInfo(&available, &total));
-    EXPECT(total == 64 << 20);
 }
 
 static void fault(void) {

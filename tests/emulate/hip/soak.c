@@ -1,26 +1,14 @@
 /* Random sequences of allocation, copy, fill, launch and free from four threads, against a model in host memory.
  * usage: soak CODE_OBJECT SEQUENCES SEED */
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "abi.h"
-#include "calls.h"
+#include "check.h"
 
 enum { THREADS = 4, BUFFERS = 8, OPERATIONS = 60, LONGEST = 40000, BLOCK = 64 };
 
 static hipFunction_t fill_kernel, scale_kernel;
 static unsigned sequences, seed;
-
-#define CHECK(call)                                                                                                    \
-    do {                                                                                                               \
-        hipError_t status_ = (call);                                                                                   \
-        if (status_) {                                                                                                 \
-            printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, hipGetErrorName(status_));                            \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 typedef struct {
     void *device;
@@ -112,7 +100,7 @@ static unsigned word(const buffer *b, size_t i) {
     return value;
 }
 
-static void launch(thread_state *t, buffer *a, buffer *b) {
+static void run_kernel(thread_state *t, buffer *a, buffer *b) {
     unsigned count = (unsigned)((a->size < b->size ? a->size : b->size) / 4), factor = draw(t, 1000);
     unsigned blocks = draw(t, 2) ? 4 : 1 + draw(t, 3);
     count = count < blocks * BLOCK ? count : blocks * BLOCK;
@@ -153,7 +141,7 @@ static void step(thread_state *t) {
         break;
     }
     case 5:
-        launch(t, a, b);
+        run_kernel(t, a, b);
         break;
     default:
         allocate(t);

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulate.hip.conftest import NATIVE, Site
+from tests.emulate.hip.conftest import NATIVE, PROGRAM, Site
 from zluda_rr.emulate.hip.build import build
 
 SANITIZERS = ("-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -48,9 +48,20 @@ def test_thousand_sequences(sanitized: Site, soak: Path, seed: int) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("case", ["memory", "texture", "fault", "module_globals", "threads"])
 def test_cases_with_sanitizers(sanitized: Site, case: str) -> None:
-    program = sanitized.compile("program.c", command=[shutil.which("gcc") or "clang"], flags=SANITIZERS)
+    program = sanitized.compile(*PROGRAM, command=[shutil.which("gcc") or "clang"], flags=SANITIZERS)
     done = sanitized.run(program, sanitized.code_object, case)
     assert (done.returncode, done.stdout) == (0, f"{case}: ok\n"), done.stderr
+
+
+@pytest.mark.soak
+def test_threads_do_not_race(site: Site, tmp_path: Path) -> None:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no compiler with ThreadSanitizer")
+    flags = ("-O1", "-fsanitize=thread")
+    build(tmp_path / "lib", [compiler], ("-g", *flags))
+    other = replace(site, library=tmp_path / "lib", work=tmp_path)
+    sequences(other, other.compile("soak.c", command=[compiler], flags=flags), 200, 6)
 
 
 @pytest.mark.soak

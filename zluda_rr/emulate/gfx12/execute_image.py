@@ -216,8 +216,9 @@ def _packed(halves: Array) -> Array:
 
 def _store(b: Binder) -> None:
     _refuse(b)
-    if b.inst.mods["dmask"] != 15:
-        raise EmulationError("image store of some channels only is not supported")
+    mask = b.inst.mods["dmask"]
+    if not mask & 1:
+        raise EmulationError(f"image store without the first channel (dmask {mask:#x}) is not supported")
     x_op, y_op, resource = b.inst.src[-3:]
     x_row, y_row = (transfer.rows(b, op, 1)[0] for op in (x_op, y_op))
     descriptors, port = _words(b, resource), GlobalPort(b.machine)
@@ -233,28 +234,40 @@ def _store(b: Binder) -> None:
         x, y = (row[lanes].view(np.int32).astype(np.int64) for row in (x_row, y_row))
         images = _images(descriptors, lanes)
         inside = (x >= 0) & (x < images.width) & (y >= 0) & (y < images.height)
-        words = np.stack([source[lanes] for source in sources], axis=1)
+        values = np.stack([source[lanes] for source in sources], axis=1)
+        if packed:
+            values = np.ascontiguousarray(values).view(np.uint16)
+        values = _all_channels(values, mask)
         for kind in np.unique(images.format):
             texel = FORMATS[ImageFormat(kind)]
             chosen = np.flatnonzero(inside & (images.format == kind))
             if len(chosen):
-                raw = _stored(texel, words[chosen], packed)
+                raw = _stored(texel, values[chosen])
                 port.store(lanes[chosen], _addresses(images, x, y, texel)[chosen], raw)
 
     b.act.append(act)
 
 
-def _stored(texel: Texel, words: Array, packed: bool) -> Array:
-    """Bytes of texels; with d16 the channels come as 16-bit halves."""
+def _all_channels(values: Array, mask: int) -> Array:
+    """`[N, 4]`: channels that a store leaves out are the first one (LLVM's feature default-component-broadcast)."""
+    channels = _channels(mask)
+    full = np.repeat(values[:, :1], 4, axis=1)
+    full[:, channels] = values[:, : len(channels)]
+    return full
+
+
+def _stored(texel: Texel, values: Array) -> Array:
+    """Bytes of texels from channels of 32 bits, or of 16 (d16)."""
     have = len(texel.bits)
-    if not packed:
-        return encode_texels(texel, words[:, :have])
-    halves = np.ascontiguousarray(words).view(np.uint16)[:, :have]
+    if values.dtype == np.uint32:
+        return encode_texels(texel, values[:, :have])
+    halves = values[:, :have]
     if set(texel.bits) == {16} and not texel.is_normalized:
         return np.ascontiguousarray(halves).view(np.uint8)  # as they are, NaNs too
     if texel.is_integer:
-        wide = halves.view(np.int16).astype(np.int32).view(np.uint32) if texel.numbers is Numbers.SINT else halves
-        return encode_texels(texel, np.ascontiguousarray(wide).astype(np.uint32))
+        if texel.numbers is Numbers.SINT:
+            return encode_texels(texel, np.ascontiguousarray(halves).view(np.int16).astype(np.int32).view(np.uint32))
+        return encode_texels(texel, halves.astype(np.uint32))
     return encode_texels(texel, half_to_float(halves).view(np.uint32))
 
 

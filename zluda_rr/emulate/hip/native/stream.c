@@ -46,17 +46,18 @@ static handle *take(handle **list, const void *wanted) {
     return found;
 }
 
-static bool holds(handle *list, const void *wanted) {
+static bool holds(handle *const *list, const void *wanted) {
     pthread_mutex_lock(&lock);
-    while (list && list != wanted)
-        list = list->next;
+    const handle *at = *list;
+    while (at && at != wanted)
+        at = at->next;
     pthread_mutex_unlock(&lock);
-    return list != NULL;
+    return at != NULL;
 }
 
 hipError_t emu_check_stream(hipStream_t stream) {
     uintptr_t value = (uintptr_t)stream;
-    return !value || value == LEGACY || value == PER_THREAD || holds(streams, stream) ? hipSuccess : hipErrorInvalidHandle;
+    return !value || value == LEGACY || value == PER_THREAD || holds(&streams, stream) ? hipSuccess : hipErrorInvalidHandle;
 }
 
 API hipError_t hipStreamCreateWithPriority(hipStream_t *out, unsigned flags, int priority) {
@@ -163,7 +164,7 @@ API hipError_t hipEventDestroy(hipEvent_t event) {
 
 API hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
     TRY(emu_check_stream(stream));
-    if (!holds(events, event))
+    if (!holds(&events, event))
         DONE(hipErrorInvalidHandle);
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -178,7 +179,7 @@ API hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t stream, uns
 }
 /* An event that was never recorded has nothing to wait for. */
 static hipError_t happened(hipEvent_t event) {
-    if (!holds(events, event))
+    if (!holds(&events, event))
         DONE(hipErrorInvalidHandle);
     DONE(emu_begin());
 }
@@ -192,7 +193,7 @@ API hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned
 API hipError_t hipEventElapsedTime(float *out, hipEvent_t first, hipEvent_t last) {
     if (!out)
         DONE(hipErrorInvalidValue);
-    if (!holds(events, first) || !holds(events, last))
+    if (!holds(&events, first) || !holds(&events, last))
         DONE(hipErrorInvalidHandle);
     const handle *a = (handle *)first, *b = (handle *)last;
     if (!a->recorded || !b->recorded || (a->flags | b->flags) & DISABLE_TIMING)
