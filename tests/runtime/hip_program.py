@@ -84,6 +84,11 @@ def small_launch(count: int) -> Launch:
     return Launch("add", (1, 1, 1), (128, 1, 1), params, memory, ("c",), pointers=(0, 8, 16))
 
 
+def sums() -> None:
+    same(hip_device(), program("vector_add", Path(sys.argv[2]).read_bytes()), small_launch(100), "exact")
+    print("ok")
+
+
 def faults() -> None:
     """A kernel that leaves its buffers is a fault, and the device is usable afterwards."""
     device, add = hip_device(), program("vector_add", Path(sys.argv[2]).read_bytes())
@@ -135,4 +140,4 @@ def times() -> None:
 
 
 if __name__ == "__main__":
-    {case.__name__: case for case in (one_launch, all_launches, faults, surfaces, times)}[sys.argv[1]]()
+    {case.__name__: case for case in (one_launch, all_launches, sums, faults, surfaces, times)}[sys.argv[1]]()

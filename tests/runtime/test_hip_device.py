@@ -64,7 +64,9 @@ def cli(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return run(sys.executable, "-c", "from zluda_rr.cli import main; main()", *arguments, **environ)
 
 
-@pytest.mark.parametrize("command", ["verify", "bench", "demo"])
+@pytest.mark.parametrize(
+    "command", ["verify", pytest.param("bench", marks=pytest.mark.soak), pytest.param("demo", marks=pytest.mark.soak)]
+)
 def test_no_library_is_one_line_with_the_remedy(command: str, tmp_path: Path) -> None:
     done = cli(command, "--device", "hip", LD_LIBRARY_PATH="", ROCM_PATH=str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
@@ -72,6 +74,21 @@ def test_no_library_is_one_line_with_the_remedy(command: str, tmp_path: Path) ->
         "zluda-rr: no HIP library (libamdhip64.so) on the loader's path; install ROCm, or use the emulated device: "
         "zluda-rr hip-emulated -- zluda-rr ...\n"
     )
+
+
+def test_no_device_is_one_line_too() -> None:
+    done = cli("verify", "--device", "hip", ZLUDA_RR_HIP_MEMORY="much")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "HIP finds no device (hipErrorNoDevice); install ROCm, or" in done.stderr.splitlines()[-1]
+
+
+def test_a_broken_emulator_is_found(code_object: Path) -> None:
+    """The comparison with the emulator in this process can fail: a helper that adds one to every f32 sum."""
+    command = (sys.executable, "-m", "tests.runtime.hip_program", "sums", code_object)
+    assert run(*command).stdout == "ok\n"
+    done = run(*command, ZLUDA_RR_HIP_HELPER="tests.runtime.hip_broken_helper")
+    assert done.returncode == 1
+    assert "AssertionError: ('add', 'exact', 'c')" in done.stderr
 
 
 def test_hip_emulated_runs_a_program(code_object: Path) -> None:

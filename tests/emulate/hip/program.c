@@ -161,6 +161,39 @@ static void texture(void) {
     }
     CHECK(hipArrayDestroy(array));
     FAILS(hipArrayDestroy(array), hipErrorInvalidHandle);
+    FAILS(hipTexObjectCreate(&(hipTextureObject_t){0}, &source, &(HIP_TEXTURE_DESC){0}, NULL), hipErrorInvalidHandle);
+}
+
+/* A texture of pitched memory: bytes as normalised floats, outside a border of zeros. */
+static void pitched_texture(void) {
+    enum { WIDTH = 10, HEIGHT = 3, COUNT = 60 };
+    unsigned char texels[HEIGHT][WIDTH][4];
+    float places[COUNT][2], out[COUNT][4];
+    for (int i = 0; i < HEIGHT * WIDTH * 4; i++)
+        (&texels[0][0][0])[i] = (unsigned char)(i * 37);
+    void *rows, *to = device(sizeof out, NULL);
+    size_t pitch;
+    CHECK(hipMallocPitch(&rows, &pitch, sizeof texels[0], HEIGHT));
+    CHECK(hipMemcpy2D(rows, pitch, texels, sizeof texels[0], sizeof texels[0], HEIGHT, hipMemcpyHostToDevice));
+    HIP_RESOURCE_DESC source = {.resType = hipResourceTypePitch2D, .res.pitch2D = {rows, 1, 4, WIDTH, HEIGHT, pitch}};
+    HIP_TEXTURE_DESC how = {.addressMode = {3, 3, 3}};
+    hipTextureObject_t object;
+    CHECK(hipTexObjectCreate(&object, &source, &how, NULL));
+    for (int i = 0; i < COUNT; i++)
+        places[i][0] = (float)(i % 12 - 1) + 0.5f, places[i][1] = (float)(i / 12 - 1) + 0.5f;
+    void *at = device(sizeof places, places);
+    unsigned count = COUNT;
+    launch(kernel("sample"), 1, 64, 0, NULL, (void *[]){&object, &at, &to, &count});
+    CHECK(hipMemcpyDtoH(out, to, sizeof out));
+    for (int i = 0; i < COUNT; i++)
+        for (int c = 0; c < 4; c++) {
+            int x = i % 12 - 1, y = i / 12 - 1;
+            float want = x < 0 || y < 0 || x >= WIDTH || y >= HEIGHT ? 0.0f : (float)(texels[y][x][c] / 255.0);
+            EXPECT(out[i][c] == want);
+        }
+    CHECK(hipTexObjectDestroy(object));
+    source.res.pitch2D.pitchInBytes = 100; /* not a pitch that the hardware has */
+    FAILS(hipTexObjectCreate(&object, &source, &how, NULL), hipErrorInvalidValue);
 }
 
 static void surface(void) {
@@ -354,7 +387,7 @@ static const struct {
     void (*run)(void);
 } cases[] = {
 #define CASE(name) {#name, name}
-    CASE(vector_add), CASE(reduction), CASE(atomics), CASE(module_globals), CASE(texture), CASE(surface),
+    CASE(vector_add), CASE(reduction), CASE(atomics), CASE(module_globals), CASE(texture), CASE(pitched_texture), CASE(surface),
     CASE(streams_and_events), CASE(arguments_and_lds), CASE(memory), CASE(limit), CASE(fault), CASE(protection),
     CASE(device_pointer_on_host), CASE(threads), CASE(wait_for_input),
 };

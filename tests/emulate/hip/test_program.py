@@ -16,7 +16,8 @@ from tests.emulate.hip.conftest import HERE, Site
 from zluda_rr.toolchain import c_compiler, compile_hip_kernel
 
 QUIET = (
-    "vector_add", "reduction", "atomics", "module_globals", "texture", "surface", "streams_and_events",
+    "vector_add", "reduction", "atomics", "module_globals", "texture", "pitched_texture",
+    "surface", "streams_and_events",
     "arguments_and_lds", "memory", "threads",
 )  # fmt: skip
 
@@ -71,9 +72,9 @@ def test_fork_and_device_pointers_on_the_host(site: Site, program: Path) -> None
 
 
 def test_processes_at_once(site: Site, program: Path) -> None:
-    with ThreadPoolExecutor(3) as pool:
-        runs = list(pool.map(lambda case: site.run(program, site.code_object, case), QUIET[:3]))
-    assert [run.stdout for run in runs] == [f"{case}: ok\n" for case in QUIET[:3]]
+    with ThreadPoolExecutor(2) as pool:
+        runs = list(pool.map(lambda case: site.run(program, site.code_object, case), QUIET[:2]))
+    assert [run.stdout for run in runs] == [f"{case}: ok\n" for case in QUIET[:2]]
 
 
 def helpers(site: Site) -> list[str]:

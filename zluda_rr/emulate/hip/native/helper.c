@@ -28,8 +28,10 @@ static int channel = -1;
 static bool broken;
 
 enum { SOCKET_AT = 3, MEMORY_AT = 4, TEXT_BYTES = 1024, ARGUMENT_BYTES = 65536 };
-static const char PROGRAM[] = "import sys; sys.path.insert(0, sys.argv[1]); "
-                              "from zluda_rr.emulate.hip.helper import main; main(sys.argv[2:])";
+/* ZLUDA_RR_HIP_HELPER names another module, for tests with a broken emulator. */
+static const char PROGRAM[] = "import importlib, os, sys; sys.path.insert(0, sys.argv[1]); "
+                              "name = os.environ.get('ZLUDA_RR_HIP_HELPER') or 'zluda_rr.emulate.hip.helper'; "
+                              "importlib.import_module(name).main(sys.argv[2:])";
 
 /* What a preloaded sanitizer or a proxy would do to the interpreter is not wanted there. */
 static char **clean_environment(void) {
