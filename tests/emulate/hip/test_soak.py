@@ -10,6 +10,7 @@ import pytest
 
 from tests.emulate.hip.conftest import NATIVE, PROGRAM, Site
 from zluda_rr.emulate.hip.build import build
+from zluda_rr.toolchain import c_compiler
 
 SANITIZERS = ("-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -80,7 +81,7 @@ def test_faults_of_the_library_are_seen(site: Site, tmp_path: Path, line: str, b
     (folder / "arena.c").write_text(source.replace(line, broken))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("zluda_rr.emulate.hip.build._NATIVE", folder)
-        build(tmp_path / "lib", [shutil.which("gcc") or "clang"])
+        build(tmp_path / "lib", c_compiler("tests"))
     other = replace(site, library=tmp_path / "lib", work=tmp_path)
     done = other.run(other.compile("soak.c"), site.code_object, "50", "1")
     assert done.returncode == 1

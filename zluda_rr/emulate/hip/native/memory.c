@@ -1,6 +1,8 @@
 /* Allocations: device, pinned, managed (as pinned), and questions about pointers. */
 #include "emu.h"
 
+#include <string.h>
+
 static hipError_t allocate(void **out, size_t size, enum emu_kind kind, unsigned flags) {
     TRY(emu_begin());
     if (!out)
@@ -178,9 +180,13 @@ API hipError_t hipPointerGetAttribute(void *out, int which, hipDeviceptr_t point
 API hipError_t hipDrvPointerGetAttributes(unsigned count, int *which, void **out, hipDeviceptr_t pointer) {
     if (!which || !out)
         DONE(hipErrorInvalidValue);
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < count; i++) {
+        bool wide = which[i] == DEVICE_POINTER || which[i] == HOST_POINTER || which[i] >= RANGE_START ||
+                    which[i] == BUFFER_ID;
+        memset(out[i], 0, wide && which[i] != MAPPED ? 8 : 4); /* what stays where the pointer is not known */
         if (attribute(out[i], which[i], pointer) == hipErrorNotSupported)
             DONE(hipErrorNotSupported);
+    }
     DONE(hipSuccess);
 }
 API hipError_t hipMemPrefetchAsync(const void *pointer, size_t size, int device, hipStream_t stream) {
