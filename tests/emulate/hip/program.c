@@ -375,11 +375,14 @@ static void threads(void) {
         pthread_join(all[i], NULL);
 }
 
-static void wait_for_input(void) {
+/* Ends by being killed. */
+static void never_ends(void) {
     vector_add();
-    puts("launched");
+    puts("launching");
     fflush(stdout);
-    getchar();
+    unsigned zero = 0;
+    void *flag = device(sizeof zero, &zero);
+    launch(kernel("endless"), 1, 32, 0, NULL, (void *[]){&flag});
 }
 
 static const struct {
@@ -389,7 +392,7 @@ static const struct {
 #define CASE(name) {#name, name}
     CASE(vector_add), CASE(reduction), CASE(atomics), CASE(module_globals), CASE(texture), CASE(pitched_texture), CASE(surface),
     CASE(streams_and_events), CASE(arguments_and_lds), CASE(memory), CASE(limit), CASE(fault), CASE(protection),
-    CASE(device_pointer_on_host), CASE(threads), CASE(wait_for_input),
+    CASE(device_pointer_on_host), CASE(threads), CASE(never_ends),
 };
 
 int main(int count, char **arguments) {

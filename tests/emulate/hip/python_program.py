@@ -15,6 +15,7 @@ import numpy as np
 from hip import hip, hiprtc
 
 TO_DEVICE, TO_HOST = hip.hipMemcpyKind.hipMemcpyHostToDevice, hip.hipMemcpyKind.hipMemcpyDeviceToHost
+UNSIGNED = hip.hipChannelFormatKind.hipChannelFormatKindUnsigned
 RANDOM = np.random.default_rng(3)
 
 
@@ -146,6 +147,51 @@ def textures(kernels: Kernels) -> None:
         check(hip.hipFreeArray(array))
 
 
+def boxes(kernels: Kernels) -> None:
+    """Copies by hip-python's own structures, whose layouts come from the real headers."""
+    kinds = hip.hipMemoryType
+    data = RANDOM.integers(0, 256, (3, 6, 32), dtype=np.uint8)
+    memory = on_device(np.zeros_like(data))
+    flat = hip.hip_Memcpy2D()
+    flat.srcMemoryType, flat.srcHost, flat.srcPitch = kinds.hipMemoryTypeHost, data, 32
+    flat.srcXInBytes, flat.srcY = 4, 1
+    flat.dstMemoryType, flat.dstDevice, flat.dstPitch = kinds.hipMemoryTypeDevice, memory, 32
+    flat.dstXInBytes, flat.dstY, flat.WidthInBytes, flat.Height = 8, 2, 10, 3
+    check(hip.hipMemcpyParam2D(flat))
+    want = np.zeros_like(data)
+    want[0, 2:5, 8:18] = data[0, 1:4, 4:14]
+    assert (fetch(memory, data) == want).all()
+    deep = hip.HIP_MEMCPY3D()
+    deep.srcMemoryType, deep.srcHost, deep.srcPitch, deep.srcHeight = kinds.hipMemoryTypeHost, data, 32, 6
+    deep.srcXInBytes, deep.srcY, deep.srcZ = 1, 2, 1
+    deep.dstMemoryType, deep.dstDevice, deep.dstPitch, deep.dstHeight = kinds.hipMemoryTypeDevice, memory, 32, 6
+    deep.dstXInBytes, deep.dstY, deep.dstZ = 20, 0, 0
+    deep.WidthInBytes, deep.Height, deep.Depth = 7, 4, 2
+    check(hip.hipDrvMemcpy3D(deep))
+    want[0:2, 0:4, 20:27] = data[1:3, 2:6, 1:8]
+    assert (fetch(memory, data) == want).all()
+    array = check(hip.hipMallocArray(channel_description((8, 8, 0, 0), UNSIGNED), 16, 6, 0))
+    params = hip.hipMemcpy3DParms()
+    params.srcPtr.ptr, params.srcPtr.pitch, params.srcPtr.xsize, params.srcPtr.ysize = data, 32, 32, 6
+    params.srcPos.x, params.srcPos.y = 4, 1
+    params.dstArray = array
+    params.dstPos.x, params.dstPos.y = 3, 2
+    params.extent.width, params.extent.height, params.extent.depth = 5, 4, 1  # texels
+    params.kind = TO_DEVICE
+    check(hip.hipMemcpy3D(params))
+    back = np.zeros((6, 32), np.uint8)
+    check(hip.hipMemcpy2DFromArray(back, 32, array, 0, 0, 32, 6, TO_HOST))
+    assert (back[2:6, 6:16] == data[0, 1:5, 4:14]).all()
+    pinned = check(hip.hipHostMalloc(4096, 0))
+    attributes = check(hip.hipPointerGetAttributes(pinned))
+    assert attributes.type == kinds.hipMemoryTypeHost
+    assert int(attributes.hostPointer) == int(attributes.devicePointer) == int(pinned)
+    assert check(hip.hipPointerGetAttributes(memory)).type == kinds.hipMemoryTypeDevice
+    function = check(hip.hipModuleGetFunction(kernels.module, b"block_sums"))
+    found = check(hip.hipFuncGetAttributes(function))
+    assert (found.sharedSizeBytes, found.maxThreadsPerBlock, found.localSizeBytes) == (1024, 1024, 0)
+
+
 def streams(kernels: Kernels) -> None:
     first, second = (check(hip.hipStreamCreate()) for _ in range(2))
     begin, end = (check(hip.hipEventCreate()) for _ in range(2))
@@ -189,7 +235,7 @@ def refusals(kernels: Kernels) -> None:
 
 
 CASES: tuple[Callable[[Kernels], None], ...] = (
-    vector_add, reduction, atomics, module_global, textures, streams, properties, refusals,
+    vector_add, reduction, atomics, module_global, textures, boxes, streams, properties, refusals,
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -14,7 +14,17 @@ from elftools.elf.elffile import ELFFile
 from tests.emulate.hip.conftest import HERE, NATIVE, Site
 from zluda_rr.emulate.hip import LIBRARIES
 
-CASES = ("vector_add", "reduction", "atomics", "module_global", "textures", "streams", "properties", "refusals")
+CASES = (
+    "vector_add",
+    "reduction",
+    "atomics",
+    "module_global",
+    "textures",
+    "boxes",
+    "streams",
+    "properties",
+    "refusals",
+)
 # What ZLUDA's library is linked with (its ext/hip_runtime-sys), beside what hip-python looks up.
 ZLUDA = (HERE / "zluda-symbols.txt").read_text().split()
 

@@ -91,11 +91,12 @@ def helpers(site: Site) -> list[str]:
 
 def test_the_helper_ends_with_the_program(site: Site, program: Path) -> None:
     environ = {**os.environ, "LD_LIBRARY_PATH": str(site.library), "ZRR_TEST": str(site.work)}
-    loop = [str(program), str(site.code_object), "wait_for_input"]
+    loop = [str(program), str(site.code_object), "never_ends"]
     with subprocess.Popen(loop, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
-        assert running.stdout.readline() == "launched\n"
+        assert running.stdout.readline() == "launching\n"
         assert len(helpers(site)) == 1
+        time.sleep(0.3)  # into the launch
         running.kill()
     deadline = time.monotonic() + 20
     while helpers(site) and time.monotonic() < deadline:

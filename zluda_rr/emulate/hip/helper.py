@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import struct
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -83,6 +85,14 @@ def _numbered(data: bytes) -> tuple[int, str]:
     return struct.unpack_from("<I", data)[0], data[4:].decode(errors="replace")
 
 
+def _leave_with_the_program() -> None:
+    """End as soon as the program's end of the socket is closed, also within a launch."""
+    watched = select.poll()
+    watched.register(_SOCKET, 0)  # hang-up is reported unasked
+    watched.poll()
+    os._exit(0)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Serve; the arguments are the arena's address and size, its table's size, and the place of kernel arguments."""
     for name in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # the program's affair; the socket tells when it ends
@@ -91,6 +101,7 @@ def main(arguments: Sequence[str]) -> None:
     model = os.environ.get(MODEL_VARIABLE) or MODELS[0]
     if model not in MODELS:
         sys.exit(f"libamdhip64 (emulated): {MODEL_VARIABLE}={model}: choose one of {', '.join(MODELS)}")
+    threading.Thread(target=_leave_with_the_program, daemon=True).start()
     helper = Helper(DeviceMemory(_MEMORY, base, size, table_bytes), segment, model)
     with socket.socket(fileno=_SOCKET) as link, suppress(BrokenPipeError, ConnectionResetError):
         while (found := receive(link)) is not None:
