@@ -6,10 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from zluda_rr.emulate.hip import library_folder
+from zluda_rr.errors import UserError
+from zluda_rr.runtime.devices.hip import HipDevice, hip_device
 from zluda_rr.toolchain import compile_hip_kernel
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +83,39 @@ def test_no_device_is_one_line_too() -> None:
     done = cli("verify", "--device", "hip", ZLUDA_RR_HIP_MEMORY="much")
     assert (done.returncode, done.stdout) == (2, "")
     assert "HIP finds no device (hipErrorNoDevice); install ROCm, or" in done.stderr.splitlines()[-1]
+
+
+class FakeHip(SimpleNamespace):
+    """hip-python on a card of some architecture."""
+
+    def __init__(self, architecture: str, count: int = 1) -> None:
+        good = SimpleNamespace(name="hipSuccess")
+        properties = SimpleNamespace(name=b"Some Card", gcnArchName=architecture)
+        super().__init__(
+            hipError_t=SimpleNamespace(hipSuccess=good),
+            hipGetDeviceCount=lambda: (good, count),
+            hipGetDeviceProperties=lambda device: (good, properties),
+            has_symbol=lambda name: False,
+        )
+
+
+def found(monkeypatch: pytest.MonkeyPatch, fake: FakeHip) -> HipDevice:
+    monkeypatch.setattr("importlib.import_module", lambda name: SimpleNamespace(hip=fake))
+    return hip_device()
+
+
+def test_a_card_has_its_own_order_of_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = found(monkeypatch, FakeHip("gfx1201:sramecc-:xnack-"))
+    assert (device.name, device.models, device.is_emulated) == ("HIP: Some Card", ("exact",), False)
+
+
+@pytest.mark.parametrize(
+    ("fake", "text"),
+    [(FakeHip("gfx1100"), "Some Card is gfx1100; the kernels are compiled for gfx1201"), (FakeHip("", 0), "no device")],
+)
+def test_other_cards_are_refused(monkeypatch: pytest.MonkeyPatch, fake: FakeHip, text: str) -> None:
+    with pytest.raises(UserError, match=text):
+        found(monkeypatch, fake)
 
 
 def test_a_broken_emulator_is_found(code_object: Path) -> None:
