@@ -6,6 +6,7 @@ import os
 import struct
 import zlib
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,13 +14,18 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.emulate.hip.conftest import HERE
 from tests.emulate.hip.test_program import bundle
 from zluda_rr.emulate.gfx12 import Addressing, ImageFormat
+from zluda_rr.emulate.hip import library_folder
 from zluda_rr.emulate.hip.bundle import device_code
 from zluda_rr.emulate.hip.images import image_format, sampling
 from zluda_rr.emulate.hip.memory import DeviceMemory
+from zluda_rr.emulate.hip.modules import Modules
 from zluda_rr.emulate.hip.protocol import Refusal, Status
 from zluda_rr.emulate.memory import MemoryFault
+from zluda_rr.errors import UserError
+from zluda_rr.toolchain import compile_hip_kernel
 
 CODE = b"\x7fELF and the rest of it"
 BASE = 0x7ABC_0000_0000
@@ -95,6 +101,40 @@ def test_texel_coordinates_know_no_wrapping() -> None:
     assert sampling(0, 2, normalized=True, linear=False).x is Addressing.WRAP
     assert sampling(0, 3, normalized=False, linear=False).x is Addressing.CLAMP
     assert sampling(0, 3, normalized=False, linear=False).y is Addressing.BORDER
+
+
+def test_nothing_of_a_module_is_left_when_it_is_unloaded() -> None:
+    code = compile_hip_kernel(HERE / "kernels.hip").code_object
+    descriptor = os.memfd_create("test")
+    os.ftruncate(descriptor, (1 << 20) + (1 << 24))
+    os.pwrite(descriptor, np.full(1 << 16, 256, np.uint16).tobytes(), 0)
+    modules = Modules(DeviceMemory(descriptor, BASE, 1 << 24, 1 << 20), BASE)
+    for _ in range(3):
+        number, size = modules.load(code)
+        modules.place(number, BASE + (1 << 20))
+        assert size < 1 << 20
+        address, nbytes = modules.variable(number, "launches")
+        assert (address > BASE + (1 << 20), nbytes) == (True, 4)
+        function = struct.unpack_from("<I", modules.function(number, "fill"))[0]
+        modules.unload(number)
+        with pytest.raises(Refusal) as refusal:
+            modules.launch(function, (1, 1, 1), (32, 1, 1), 0, b"", "exact")
+        assert refusal.value.status is Status.INVALID_HANDLE
+    assert (len(modules._modules), len(modules._functions)) == (0, 0)
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ZLUDA_RR_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(UserError, match="Not a directory; choose another folder with ZLUDA_RR_CACHE_DIR"):
+        library_folder()
+
+
+def test_no_compiler_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(UserError, match=r"no C compiler for the emulated HIP library; install one with: pip install"):
+        library_folder()
 
 
 @pytest.fixture

@@ -31,7 +31,10 @@ def library_folder() -> Path:
     key = content_key("hip", *command[1:], *_FLAGS, *places, Path(__file__).read_bytes(), *inputs)
     folder = cache_dir() / "hip" / key[:16]
     if not all((folder / name).exists() for name in LIBRARIES):
-        build(folder, command, ("-s",))
+        try:
+            build(folder, command, ("-s",))
+        except OSError as error:
+            raise UserError(f"{folder}: {error.strerror}; choose another folder with ZLUDA_RR_CACHE_DIR") from error
     return folder
 
 

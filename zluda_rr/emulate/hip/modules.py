@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from itertools import count
 
 from zluda_rr.emulate.gfx12 import (
     CodeObject,
@@ -52,8 +53,8 @@ class Modules:
         self._memory = memory
         self._arguments = arguments
         self._modules: dict[int, _Module] = {}
-        self._functions: list[_Function] = []
-        self._next = 1
+        self._functions: dict[int, _Function] = {}
+        self._numbers = count(1)
         memory.protect(arguments, _ARGUMENT_BYTES + 256)
 
     def load(self, data: bytes) -> tuple[int, int]:
@@ -62,8 +63,7 @@ class Modules:
             code = load_code_object(device_code(data))
         except CodeObjectError as error:
             raise Refusal(Status.INVALID_IMAGE, f"module: {error}") from error
-        number = self._next
-        self._next += 1
+        number = next(self._numbers)
         self._modules[number] = _Module(code)
         return number, len(code_image(code, 0))
 
@@ -77,10 +77,10 @@ class Modules:
                 self._memory.protect(address + segment.address, len(segment.data))
 
     def unload(self, number: int) -> None:
-        """Forget a module; its functions are not asked for any more."""
-        module = self._module(number)
-        module.emulators.clear()
+        """Forget a module and its functions."""
+        gone = self._module(number)
         del self._modules[number]
+        self._functions = {n: f for n, f in self._functions.items() if f.module is not gone}
 
     def function(self, number: int, name: str) -> bytes:
         """Number and properties of a kernel, then offset and size of its explicit arguments."""
@@ -88,10 +88,11 @@ class Modules:
         kernel = module.code.kernels.get(name)
         if kernel is None:
             raise Refusal(Status.NOT_FOUND)
-        self._functions.append(_Function(module, kernel))
+        function = next(self._numbers)
+        self._functions[function] = _Function(module, kernel)
         explicit = [a for a in kernel.args if not a.is_hidden]
         fixed = _FUNCTION.pack(
-            len(self._functions) - 1,
+            function,
             len(explicit),
             kernel.kernarg_size,
             kernel.vgprs,
@@ -112,7 +113,9 @@ class Modules:
 
     def launch(self, function: int, grid: Dimensions, block: Dimensions, lds: int, kernarg: bytes, model: str) -> None:
         """Run a kernel to its end."""
-        chosen = self._functions[function]
+        chosen = self._functions.get(function)
+        if chosen is None:
+            raise Refusal(Status.INVALID_HANDLE)
         kernel, module = chosen.kernel, chosen.module
         arguments = kernel_arguments(kernel, grid, block, kernarg, lds)
         if len(arguments) > _ARGUMENT_BYTES:
