@@ -9,6 +9,7 @@ enum { THREADS = 4, BUFFERS = 8, OPERATIONS = 60, LONGEST = 40000, BLOCK = 64 };
 
 static hipFunction_t fill_kernel, scale_kernel;
 static unsigned sequences, seed;
+static const char *object_path;
 
 typedef struct {
     void *device;
@@ -148,6 +149,27 @@ static void step(thread_state *t) {
     }
 }
 
+/* A module of the sequence's own: its variable counts from the start, and its memory comes back. */
+static void own_module(thread_state *t) {
+    hipModule_t module;
+    hipFunction_t function;
+    unsigned out[2];
+    void *to;
+    CHECK(hipModuleLoad(&module, object_path));
+    CHECK(hipModuleGetFunction(&function, module, "count_launches"));
+    CHECK(hipMalloc(&to, sizeof out));
+    for (unsigned i = 1; i <= 1 + draw(t, 2); i++) {
+        CHECK(hipModuleLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, t->stream, (void *[]){&to}, NULL));
+        CHECK(hipMemcpyDtoH(out, to, sizeof out));
+        if (out[0] != 40 + i || out[1] != 4) {
+            printf("sequence %u: launch %u counted %u\n", t->sequence, i, out[0]);
+            exit(1);
+        }
+    }
+    CHECK(hipModuleUnload(module));
+    CHECK(hipFree(to));
+}
+
 static void *run(void *argument) {
     unsigned number = (unsigned)(uintptr_t)argument;
     for (unsigned s = number; s < sequences; s += THREADS) {
@@ -155,6 +177,8 @@ static void *run(void *argument) {
         CHECK(hipStreamCreate(&t.stream));
         for (int i = 0; i < OPERATIONS; i++)
             step(&t);
+        if (!draw(&t, 8))
+            own_module(&t);
         for (int i = 0; i < BUFFERS; i++)
             if (t.buffers[i].device)
                 release(&t, &t.buffers[i]);
@@ -166,11 +190,12 @@ static void *run(void *argument) {
 int main(int count, char **arguments) {
     if (count < 4)
         return 2;
+    object_path = arguments[1];
     sequences = (unsigned)atoi(arguments[2]);
     seed = (unsigned)atoi(arguments[3]);
     hipModule_t module;
     CHECK(hipInit(0));
-    CHECK(hipModuleLoad(&module, arguments[1]));
+    CHECK(hipModuleLoad(&module, object_path));
     CHECK(hipModuleGetFunction(&fill_kernel, module, "fill"));
     CHECK(hipModuleGetFunction(&scale_kernel, module, "scale_add"));
     size_t before, after, total;
