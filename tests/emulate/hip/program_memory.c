@@ -3,12 +3,11 @@
 
 #include "check.h"
 
-/* Every direction and shape of copies and fills, against memory of the program's own. */
-void memory(void) {
-    unsigned char *pinned, host[4096], back[4096];
-    for (int i = 0; i < 4096; i++)
-        host[i] = (unsigned char)(i * 31 >> 2);
-    void *one = device(4096, host), *other = device(4096, NULL), *pitched;
+static unsigned char host[4096], back[4096];
+
+static void directions(void) {
+    unsigned char *pinned;
+    void *one = device(4096, host), *other = device(4096, NULL), *seen;
     CHECK(hipMemcpyDtoD(other, one, 4096));
     CHECK(hipMemcpy((char *)other + 100, (char *)other + 90, 50, hipMemcpyDeviceToDevice)); /* overlapping */
     CHECK(hipMemcpyDtoH(back, other, 4096));
@@ -18,10 +17,15 @@ void memory(void) {
     CHECK(hipMemcpy(pinned, other, 4096, hipMemcpyDeviceToHost));
     EXPECT(!memcmp(host, pinned, 4096)); /* the program reads pinned memory itself */
     unsigned five = 5, count = 1024;
-    void *seen;
     CHECK(hipHostGetDevicePointer(&seen, pinned, 0));
     launch(kernel("fill"), 4, 256, 0, NULL, (void *[]){&seen, &five, &count}); /* and kernels write it */
     EXPECT(((unsigned *)pinned)[1023] == 1028);
+    FAILS(hipMemcpyHtoD((char *)one + 4000, host, 97), hipErrorInvalidValue);
+    FAILS(hipMemcpyDtoH(back, host, 8), hipErrorInvalidMemcpyDirection);
+}
+
+static void shapes(void) {
+    void *one = device(4096, host), *pitched;
     size_t pitch;
     CHECK(hipMallocPitch(&pitched, &pitch, 100, 8));
     EXPECT(pitch >= 100 && pitch % 256 == 0);
@@ -31,12 +35,7 @@ void memory(void) {
     for (int y = 0; y < 8; y++)
         for (int x = 0; x < 100; x++)
             EXPECT(back[100 * y + x] == (x < 3 || x >= 63 ? 0xAB : host[64 * y + x - 3]));
-    CHECK(hipMemsetD16(one, 0x1234, 7));
-    CHECK(hipMemsetD32((char *)one + 64, 0x01020304, 2));
-    CHECK(hipMemsetD8((char *)one + 72, 9, 3));
-    CHECK(hipMemcpyDtoH(back, one, 128));
-    EXPECT(back[0] == 0x34 && back[13] == 0x12 && back[14] == host[14]);
-    EXPECT(back[64] == 4 && back[71] == 1 && back[72] == 9 && back[74] == 9 && back[75] == host[75]);
+    FAILS(hipMemcpy2D(back, 10, pitched, pitch, 100, 2, hipMemcpyDeviceToHost), hipErrorInvalidPitchValue);
     HIP_MEMCPY3D box = {.srcMemoryType = hipMemoryTypeHost, .srcHost = host, .srcPitch = 16, .srcHeight = 8,
                         .srcXInBytes = 2, .srcY = 1, .srcZ = 1, .dstMemoryType = hipMemoryTypeDevice,
                         .dstDevice = one, .dstPitch = 32, .dstHeight = 4, .dstXInBytes = 5, .dstZ = 1,
@@ -46,6 +45,23 @@ void memory(void) {
     for (int z = 0; z < 2; z++)
         for (int y = 0; y < 3; y++)
             EXPECT(!memcmp(back + 128 * (z + 1) + 32 * y + 5, host + 128 * (z + 1) + 16 * (y + 1) + 2, 10));
+}
+
+static void fills(void) {
+    void *one = device(4096, host);
+    CHECK(hipMemsetD16(one, 0x1234, 7));
+    CHECK(hipMemsetD32((char *)one + 64, 0x01020304, 2));
+    CHECK(hipMemsetD8((char *)one + 72, 9, 3));
+    CHECK(hipMemcpyDtoH(back, one, 128));
+    EXPECT(back[0] == 0x34 && back[13] == 0x12 && back[14] == host[14]);
+    EXPECT(back[64] == 4 && back[71] == 1 && back[72] == 9 && back[74] == 9 && back[75] == host[75]);
+    FAILS(hipMemsetD32((char *)one + 2, 0, 1), hipErrorInvalidValue);
+    FAILS(hipMemsetD8(one, 0, 4097), hipErrorInvalidValue);
+}
+
+static void pointers(void) {
+    void *one = device(4096, host), *pinned, *base, *other;
+    CHECK(hipHostMalloc(&pinned, 4096, 0));
     hipPointerAttribute_t attributes;
     CHECK(hipPointerGetAttributes(&attributes, (char *)one + 17));
     EXPECT(attributes.type == hipMemoryTypeDevice && !attributes.hostPointer);
@@ -53,23 +69,27 @@ void memory(void) {
     EXPECT(attributes.type == hipMemoryTypeHost && attributes.hostPointer == pinned);
     CHECK(hipPointerGetAttributes(&attributes, host));
     EXPECT(attributes.type == 0);
-    void *base;
-    size_t size;
+    size_t size, before, after, total;
     CHECK(hipMemGetAddressRange(&base, &size, (char *)one + 4095));
     EXPECT(base == one && size == 4096);
-    FAILS(hipMemcpyHtoD((char *)one + 4000, host, 97), hipErrorInvalidValue);
-    FAILS(hipMemcpyDtoH(back, host, 8), hipErrorInvalidMemcpyDirection);
-    FAILS(hipMemcpy2D(back, 10, pitched, pitch, 100, 2, hipMemcpyDeviceToHost), hipErrorInvalidPitchValue);
     FAILS(hipFree((char *)one + 256), hipErrorInvalidValue);
     CHECK(hipFree(NULL));
-    size_t before, after, total;
-    CHECK(hipFree(other));
     CHECK(hipMemGetInfo(&before, &total));
     CHECK(hipMalloc(&other, 1 << 20));
     CHECK(hipMemGetInfo(&after, &total));
     EXPECT(before - after == 1 << 20);
     CHECK(hipFree(other));
     FAILS(hipFree(other), hipErrorInvalidValue);
+}
+
+/* Every direction and shape of copies and fills, against memory of the program's own. */
+void memory(void) {
+    for (int i = 0; i < 4096; i++)
+        host[i] = (unsigned char)(i * 31 >> 2);
+    directions();
+    shapes();
+    fills();
+    pointers();
 }
 
 /* With a limit of 64 MiB. */
