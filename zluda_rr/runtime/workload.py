@@ -118,9 +118,7 @@ def build_launch(
     name = f"{contract.layer}-{kind}-{shape.ex}x{shape.ey}+{shape.shift_x}+{shape.shift_y}-s{seed}"
     halves = frozenset(s.name for s in contract.surfaces if s.channel_type == "f16")
     pointers = (*(buffer.offset for buffer in contract.buffers), *(surface.offset for surface in contract.surfaces))
-    return Launch(
-        name, shape.grid, spec.block, bytes(params), space, tuple(outputs), halves, tuple(surfaces), pointers
-    )
+    return Launch(name, shape.grid, spec.block, bytes(params), space, tuple(outputs), halves, tuple(surfaces), pointers)
 
 
 def _put(params: bytearray, offset: int, value: npt.NDArray[np.generic]) -> None:

@@ -49,6 +49,15 @@ def test_a_limit_that_is_no_size(site: Site, program: Path, text: str) -> None:
     assert done.stderr.startswith(f"libamdhip64 (emulated): ZLUDA_RR_HIP_MEMORY={text} is no size; give bytes, or")
 
 
+def test_a_model_that_does_not_exist(site: Site, program: Path) -> None:
+    done = site.run(program, site.code_object, "vector_add", environ={"ZLUDA_RR_HIP_MODEL": "fast"})
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "libamdhip64 (emulated): ZLUDA_RR_HIP_MODEL=fast: choose one of exact, sequential, pairwise",
+        "libamdhip64 (emulated): the emulator's process has ended; nothing can be launched any more",
+    ]
+
+
 def test_faults_are_named(site: Site, program: Path) -> None:
     done = site.run(program, site.code_object, "fault")
     assert (done.returncode, done.stdout) == (0, "fault: ok\n")
