@@ -27,7 +27,8 @@ class HookLibrary(BuildHookInterface):
         package = types.ModuleType("zluda_rr.hook")
         package.__path__ = [str(root / "zluda_rr" / "hook")]
         sys.modules["zluda_rr.hook"] = package
-        from zluda_rr.hook.build import GLIBC, Library, build, compiler
+        from zluda_rr.hook.build import Library, build, compiler
+        from zluda_rr.toolchain import GLIBC
 
         self._work = tempfile.TemporaryDirectory()
         for library in Library:

@@ -19,7 +19,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.image.samples import SMALL_PTX
-from zluda_rr.hook.build import GLIBC
+from zluda_rr.toolchain import GLIBC
 
 ROOT = Path(__file__).resolve().parents[1]
 

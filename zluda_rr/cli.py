@@ -77,6 +77,15 @@ _ZOC = click.option(
 )
 
 
+_DEVICE = click.option(
+    "--device",
+    type=click.Choice(["emulator", "hip"]),
+    default="emulator",
+    show_default=True,
+    help="hip: the card that HIP finds, or the emulated one under `hip-emulated`.",
+)
+
+
 def _cut_names(layer: str, cuts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(cut.removeprefix(f"{layer}.") for cut in cuts)
 
@@ -212,6 +221,7 @@ def compile(file: Path, output: Path, entry: str | None, chosen: str | None, as_
 @click.option("--oracle/--no-oracle", default=True, help="Also compare the translated kernel with the PTX oracle.")
 @_FUSION
 @_ZOC
+@_DEVICE
 @_JSON
 @_QUIET
 def verify(
@@ -225,16 +235,18 @@ def verify(
     oracle: bool,
     fusion: bool | None,
     zoc: str | None,
+    device: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Prove in the emulator that a layer's rewritten kernel equals the translated one byte for byte."""
+    """Prove in the emulator, or on a card, that a layer's rewritten kernel equals the translated one byte for byte."""
     require_compilers()
-    from zluda_rr.runtime import MODELS, Progress, WorkloadKind, choose_backend, subject, verify_stage, verify_text
+    from zluda_rr.runtime import Progress, WorkloadKind, choose_backend, subject, verify_stage, verify_text
     from zluda_rr.runtime import verify as verify_layer
 
-    what = subject(layer, _cut_names(layer, cuts), body=body, fusion=_fusion(fusion), backend=choose_backend(zoc))
-    chosen = models or MODELS
+    backend = choose_backend(zoc, device)
+    what = subject(layer, _cut_names(layer, cuts), body=body, fusion=_fusion(fusion), backend=backend)
+    chosen = models or backend.device().models
     data = tuple(WorkloadKind(kind) for kind in kinds) or tuple(WorkloadKind)
     show = Progress(quiet)
     if stage is None:
@@ -251,6 +263,7 @@ def verify(
 @_CUT
 @_FUSION
 @_ZOC
+@_DEVICE
 @_JSON
 @_QUIET
 def bench(
@@ -258,18 +271,35 @@ def bench(
     cuts: tuple[str, ...],
     fusion: bool | None,
     zoc: str | None,
+    device: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Instruction counts per wave, registers and memory of the translated against the rewritten kernel.
 
+    With --device hip times of both by the device's events instead.
+
     With --fusion also of the kernel with fragment-consumer fusion alone (`fused`), with --zoc also of both as ZLUDA
     compiles them (`zluda`, `zluda_rewritten`).
     """
     require_compilers()
-    from zluda_rr.runtime import Progress, bench_json, bench_text, choose_backend, subject
+    from zluda_rr.runtime import (
+        Progress,
+        bench_json,
+        bench_text,
+        choose_backend,
+        subject,
+        time_variants,
+        timing_json,
+        timing_text,
+    )
     from zluda_rr.runtime import bench as bench_layer
 
+    if device == "hip":
+        timed = subject(layer, _cut_names(layer, cuts), backend=choose_backend(zoc, device))
+        times = time_variants(timed, fused=_fusion(fusion), progress=Progress(quiet))
+        _print_json(timing_json(times)) if as_json else click.echo(timing_text(times))
+        return
     zluda = None if zoc is None else choose_backend(zoc)
     what = subject(layer, _cut_names(layer, cuts))
     report = bench_layer(what, fused=_fusion(fusion), zluda=zluda, progress=Progress(quiet))
@@ -277,14 +307,24 @@ def bench(
 
 
 @main.command()
+@_DEVICE
 @_QUIET
-def demo(quiet: bool) -> None:
+def demo(device: str, quiet: bool) -> None:
     """The whole path on the shipped module: inspect, rewrite, compile both, run both, compare every byte."""
     require_compilers()
-    from zluda_rr.runtime import Progress, run_demo
+    from zluda_rr.runtime import Progress, choose_backend, run_demo
 
-    if not run_demo(Progress(quiet)):
+    if not run_demo(Progress(quiet), choose_backend(None, device)):
         sys.exit(1)
+
+
+@main.command("hip-emulated", context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def hip_emulated(command: tuple[str, ...]) -> None:
+    """Run COMMAND, any HIP program, on an emulated RX 9070 XT: no card is needed (docs/hip.md)."""
+    from zluda_rr.emulate.hip import run_emulated
+
+    run_emulated(command)
 
 
 register_hook(main)

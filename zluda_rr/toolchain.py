@@ -12,6 +12,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import platform
 import pwd
 import re
 import shutil
@@ -41,6 +42,9 @@ _HIP_FLAGS = (
     "-x", "hip", "--cuda-device-only", f"--offload-arch={TARGET_CPU}", "-nogpuinc", "-nogpulib",
     "-std=c++20", "-O3", "-ffp-contract=off", "-fgpu-rdc", "-fuse-cuid=none", "-Wall", "-Werror",
 )  # fmt: skip
+
+# Old enough for the container that games run in (Steam Linux Runtime).
+GLIBC = "2.17"
 
 # The unit's identifier, and the lists that keep functions alive which the link is meant to inline and drop.
 _BOOKKEEPING = re.compile(r"^@(?:__hip_cuid_\w*|llvm\.(?:compiler\.)?used) = .*\n", re.MULTILINE)
@@ -150,6 +154,16 @@ def _require(package: str, tool: str) -> None:
 def _zig(tool: str) -> list[str]:
     _require("ziglang", tool)
     return [sys.executable, "-m", "ziglang", tool]
+
+
+def c_compiler(what: str) -> list[str]:
+    """The command of a C compiler for this machine: `ziglang`'s, else the system's. ToolError that names `what`."""
+    if importlib.util.find_spec("ziglang") is not None:
+        return [*_zig("cc"), "-target", f"{platform.machine()}-linux-gnu.{GLIBC}"]
+    for name in ("cc", "gcc", "clang"):
+        if found := shutil.which(name):
+            return [found]
+    raise ToolError(f"no C compiler for {what}; install one with: pip install 'zluda-rr[build]'")
 
 
 def _run(command: Sequence[str], what: str) -> None:

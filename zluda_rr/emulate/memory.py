@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,16 @@ class Allocation:
     address: int
     nbytes: int
     writable: bool
+
+
+class Memory(Protocol):
+    """What kernels see: bytes at `uint64[N]` addresses. MemoryFault outside every allocation."""
+
+    def load(self, addresses: Addresses, nbytes: int) -> Bytes:
+        """Bytes `[N, nbytes]` at each of the N addresses; any alignment."""
+
+    def store(self, addresses: Addresses, data: Bytes) -> None:
+        """Write row i of `data` (`[N, nbytes]`) at address i; of rows that overlap the last one wins."""
 
 
 class AddressSpace:
@@ -101,6 +112,10 @@ class AddressSpace:
         allocation = self._allocations[name]
         start = allocation.address - BASE
         return self._arena[start : start + allocation.nbytes]
+
+    def name_of(self, address: int) -> str | None:
+        """The allocation that begins at an address."""
+        return next((name for name, a in self._allocations.items() if a.address == address), None)
 
     def copy(self) -> AddressSpace:
         """An independent space with the same allocations, addresses and bytes."""

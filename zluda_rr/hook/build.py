@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import platform
-import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from enum import StrEnum
@@ -15,15 +11,12 @@ from pathlib import Path
 
 from zluda_rr.atomic import replace_file
 from zluda_rr.errors import UserError
-from zluda_rr.toolchain import cache_dir, content_key
+from zluda_rr.toolchain import c_compiler, cache_dir, content_key
 
 from .options import NATIVE
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 _FLAGS = ("-std=c11", "-Os", "-fPIC", "-fvisibility=hidden", *WARNINGS)
-# Old enough for the container that games run in (Steam Linux Runtime).
-GLIBC = "2.17"
-"""The oldest that the libraries run with."""
 REAL_LIBRARY = "libzluda_rr_real.so"
 """The name under which the proxy needs the library it stands before, in its own folder."""
 
@@ -37,12 +30,7 @@ class Library(StrEnum):
 
 def compiler() -> list[str]:
     """The command of a C compiler. UserError where there is none."""
-    if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc", "-target", f"{platform.machine()}-linux-gnu.{GLIBC}"]
-    for name in ("cc", "gcc", "clang"):
-        if found := shutil.which(name):
-            return [found]
-    raise UserError("no C compiler for the hook library; install one with: pip install 'zluda-rr[build]'")
+    return c_compiler("the hook library")
 
 
 def sources() -> tuple[Path, ...]:

@@ -1,16 +1,17 @@
 """Running kernels: workloads, devices, comparison, verification and benchmarks."""
 
-from zluda_rr.runtime.backend import Backend, LoweringBackend, ZludaBackend, choose_backend
+from zluda_rr.runtime.backend import Backend, HipBackend, LoweringBackend, ZludaBackend, choose_backend
 from zluda_rr.runtime.bench import BenchReport, bench
 from zluda_rr.runtime.compare import Difference, compare_outputs
 from zluda_rr.runtime.demo import run_demo
-from zluda_rr.runtime.device import Device, EmulatorDevice, Execution, OracleDevice, Program, ZludaDevice
+from zluda_rr.runtime.device import MODELS, Device, EmulatorDevice, Execution, OracleDevice, Program, ZludaDevice
 from zluda_rr.runtime.files import CompileReport, compile_file, rewrite_file
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.report import bench_json, bench_text, verify_text
 from zluda_rr.runtime.stages import PhaseDifference, PhaseProbe, first_differing_phase, phase_probe
+from zluda_rr.runtime.timing import TimingReport, time_variants, timing_json, timing_text
 from zluda_rr.runtime.variants import Subject, subject
-from zluda_rr.runtime.verify import MODELS, VerifyReport, verify, verify_stage
+from zluda_rr.runtime.verify import VerifyReport, verify, verify_stage
 from zluda_rr.runtime.weights import Region, RegionKind, WorkloadKind, weight_image
 from zluda_rr.runtime.workload import Launch, Shape, Surface, build_launch
 from zluda_rr.runtime.zluda import ZOC_VARIABLE, compile_with_zoc, zoc_path
@@ -25,6 +26,7 @@ __all__ = [
     "Difference",
     "EmulatorDevice",
     "Execution",
+    "HipBackend",
     "Launch",
     "LoweringBackend",
     "OracleDevice",
@@ -37,6 +39,7 @@ __all__ = [
     "Shape",
     "Subject",
     "Surface",
+    "TimingReport",
     "VerifyReport",
     "WorkloadKind",
     "ZludaBackend",
@@ -54,6 +57,9 @@ __all__ = [
     "rewrite_file",
     "run_demo",
     "subject",
+    "time_variants",
+    "timing_json",
+    "timing_text",
     "verify",
     "verify_stage",
     "verify_text",

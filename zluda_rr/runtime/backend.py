@@ -7,6 +7,7 @@ from typing import Protocol
 from zluda_rr.lower import CompiledKernel, compile_module
 from zluda_rr.ptx import Module, print_module
 from zluda_rr.runtime.device import Device, EmulatorDevice, ZludaDevice
+from zluda_rr.runtime.devices.hip import HipDevice, hip_device
 from zluda_rr.runtime.zluda import compile_with_zoc, zoc_path
 
 Defines = tuple[tuple[str, str], ...]
@@ -57,6 +58,34 @@ class ZludaBackend:
         return ZludaDevice()
 
 
-def choose_backend(zoc: str | None) -> Backend:
-    """ZLUDA where a compiler is given (empty: the one `ZLUDA_RR_ZOC` names), else this project's lowering."""
-    return LoweringBackend() if zoc is None else ZludaBackend(zoc_path(zoc))
+@dataclass(frozen=True, slots=True)
+class HipBackend:
+    """Another backend's compiler with HIP's device."""
+
+    inner: Backend
+
+    @property
+    def name(self) -> str:
+        """See Backend."""
+        return self.inner.name
+
+    def compile(self, module: Module, entry: str, bodies: tuple[Path, ...], defines: Defines) -> CompiledKernel:
+        """See Backend."""
+        return self.inner.compile(module, entry, bodies, defines)
+
+    def device(self) -> HipDevice:
+        """See Backend. UserError where HIP has no device for gfx1201."""
+        return hip_device(images=isinstance(self.inner, ZludaBackend))
+
+
+def choose_backend(zoc: str | None, device: str = "emulator") -> Backend:
+    """ZLUDA where a compiler is given (empty: the one `ZLUDA_RR_ZOC` names), else this project's lowering.
+
+    Its code runs in the emulator, or with `device` "hip" on HIP's device, which must be there now.
+    """
+    inner: Backend = LoweringBackend() if zoc is None else ZludaBackend(zoc_path(zoc))
+    if device == "emulator":
+        return inner
+    backend = HipBackend(inner)
+    backend.device()
+    return backend

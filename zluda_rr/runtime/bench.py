@@ -105,6 +105,12 @@ def bench(
     return BenchReport(what.contract.layer, what.cuts, launch.name, shape.blocks, counts)
 
 
+def bench_requests(what: Subject, *, fused: bool = False) -> tuple[Request, ...]:
+    """Every variant as it is: the translated kernel, the rewritten ones, with `fused` also fusion alone."""
+    plain, _ = _requests(what)
+    return (*plain, _fused(what)) if fused else tuple(plain)
+
+
 def zluda_requests(what: Subject, *, fused: bool = False) -> list[Request]:
     """The original, and what a rewrite makes of it, for another compiler."""
     requests = [Request("zluda", what.module)]

@@ -11,6 +11,9 @@ from zluda_rr.ptx import Module
 from zluda_rr.runtime.images import image_objects
 from zluda_rr.runtime.workload import Launch
 
+MODELS = ("exact", "sequential", "pairwise")
+"""Orders in which a matrix product may be summed (numerics/mma.py)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -43,6 +46,10 @@ class Device(Protocol):
     def name(self) -> str:
         """How reports call this device."""
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The accumulation models that a verification asks for unless told otherwise."""
+
     def run(self, program: Program, launch: Launch, model: str) -> Execution:
         """Memory after the launch, with mma sums in the given accumulation model."""
 
@@ -52,6 +59,7 @@ class OracleDevice:
     """The PTX interpreter: executes the PTX itself."""
 
     name: str = "ptx-oracle"
+    models: tuple[str, ...] = MODELS
 
     def run(self, program: Program, launch: Launch, model: str) -> Execution:
         """See Device."""
@@ -73,6 +81,7 @@ class EmulatorDevice:
     """The gfx12 machine-code emulator: executes the code object. Keeps what it decoded for further launches."""
 
     name: str = "gfx1201-emulator"
+    models: tuple[str, ...] = MODELS
     _loaded: dict[bytes, Emulator] = field(default_factory=dict)
 
     def run(self, program: Program, launch: Launch, model: str) -> Execution:

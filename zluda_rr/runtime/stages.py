@@ -65,7 +65,8 @@ class PhaseProbe:
         memory = launch.memory.copy()
         address = memory.allocate(CAPTURE, blocks * self.layout.stride)
         params = launch.params + bytes(-len(launch.params) % 8) + address.to_bytes(8, "little")
-        after = device.run(program, replace(launch, memory=memory, params=params), model).memory
+        pointers = (*launch.pointers, len(params) - 8)
+        after = device.run(program, replace(launch, memory=memory, params=params, pointers=pointers), model).memory
         captured = after.view(CAPTURE)
         if self.one_nan:
             captured = with_one_nan(captured)

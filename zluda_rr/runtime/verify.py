@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from zluda_rr.contract import LayerCutRule
 from zluda_rr.emulate.memory import MemoryFault
 from zluda_rr.runtime.compare import Difference, compare_outputs
-from zluda_rr.runtime.device import Device, OracleDevice, Program
+from zluda_rr.runtime.device import MODELS, Device, OracleDevice, Program
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.stages import PhaseDifference, first_differing_phase, oracle_probe, phase_probe
 from zluda_rr.runtime.variants import Subject, variants
 from zluda_rr.runtime.weights import WorkloadKind
 from zluda_rr.runtime.workload import Launch, Shape, build_launch
 
-MODELS = ("exact", "sequential", "pairwise")
 DEFAULT_SHAPE = Shape(ex=58, ey=58, shift_x=4, shift_y=2)  # 8 x 8 blocks, partial ones on all four sides
 FAULT = "memory fault"  # the "output" of a kernel that left its buffers
 DEFAULT_KINDS = tuple(WorkloadKind)

@@ -66,7 +66,8 @@ class Surface:
 class Launch:
     """One kernel launch. `memory` is the state before it; `outputs` names the allocations a kernel may write.
 
-    `halves` are the outputs that hold f16 values.
+    `halves` are the outputs that hold f16 values. `pointers` are the bytes of `params` at which addresses of `memory`
+    stand, for devices whose memory lies elsewhere; a surface's descriptor begins with one as well.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Launch:
     outputs: tuple[str, ...]
     halves: frozenset[str] = frozenset()
     surfaces: tuple[Surface, ...] = ()
+    pointers: tuple[int, ...] = ()
 
 
 def build_launch(
@@ -117,7 +119,8 @@ def build_launch(
     name = f"{contract.layer}-{kind}-{shape.ex}x{shape.ey}+{shape.shift_x}+{shape.shift_y}-s{seed}"
     halves = frozenset(s.name for s in contract.surfaces if s.channel_type == "f16")
     grid = spec.grid_size(shape.ex, shape.ey, shape.shift_x, shape.shift_y)
-    return Launch(name, grid, spec.block, bytes(params), space, tuple(outputs), halves, tuple(surfaces))
+    pointers = (*(buffer.offset for buffer in contract.buffers), *(surface.offset for surface in contract.surfaces))
+    return Launch(name, grid, spec.block, bytes(params), space, tuple(outputs), halves, tuple(surfaces), pointers)
 
 
 def _put(params: bytearray, offset: int, value: npt.NDArray[np.generic]) -> None:
@@ -125,11 +128,16 @@ def _put(params: bytearray, offset: int, value: npt.NDArray[np.generic]) -> None
     params[offset : offset + len(raw)] = raw
 
 
+def descriptor_name(surface: str) -> str:
+    """The allocation of a surface's descriptor."""
+    return f"{surface}.descriptor"
+
+
 def _descriptor(space: AddressSpace, name: str, base: int, width: int, height: int) -> int:
     """The 32-byte descriptor a surface or texture handle points at (kernels/ptx_runtime.hip reads it)."""
     record = np.zeros(1, DESCRIPTOR)
     record[0] = (base, width, height, width * TEXEL_BYTES, TEXEL_BYTES, 0)
-    return space.allocate(f"{name}.descriptor", 32, data=record.view(np.uint8), writable=False)
+    return space.allocate(descriptor_name(name), 32, data=record.view(np.uint8), writable=False)
 
 
 def _buffer_data(

@@ -2,15 +2,18 @@
 
 from zluda_rr.emulate.gfx12.decode import decode_program
 from zluda_rr.emulate.gfx12.elf import CodeObject, CodeObjectError, Kernel, load_code_object
-from zluda_rr.emulate.gfx12.image_resource import PITCH_ALIGNMENT, ImageFormat, image_object
+from zluda_rr.emulate.gfx12.image_formats import FORMATS, ImageFormat, Numbers
+from zluda_rr.emulate.gfx12.image_resource import PITCH_ALIGNMENT, Addressing, Sampling, image_object
 from zluda_rr.emulate.gfx12.inst import Inst
-from zluda_rr.emulate.gfx12.launch import Emulator, run_kernel
+from zluda_rr.emulate.gfx12.launch import Emulator, Placement, code_image, kernel_arguments, run_kernel
 from zluda_rr.emulate.gfx12.machine import EmulationError
 from zluda_rr.emulate.gfx12.stats import CLASSES, Stats, classify
 
 __all__ = [
     "CLASSES",
+    "FORMATS",
     "PITCH_ALIGNMENT",
+    "Addressing",
     "CodeObject",
     "CodeObjectError",
     "EmulationError",
@@ -18,10 +21,15 @@ __all__ = [
     "ImageFormat",
     "Inst",
     "Kernel",
+    "Numbers",
+    "Placement",
+    "Sampling",
     "Stats",
     "classify",
+    "code_image",
     "decode_program",
     "image_object",
+    "kernel_arguments",
     "load_code_object",
     "run_kernel",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from zluda_rr.emulate.memory import AddressSpace, MemoryFault
+from zluda_rr.emulate.memory import Memory, MemoryFault
 
 LOADER_BASE = 0x7E00_0000_0000
 """First byte of the loader's region."""
@@ -23,10 +23,10 @@ class Bus:
 
     __slots__ = ("_image", "memory")
 
-    def __init__(self, memory: AddressSpace, image: bytes) -> None:
+    def __init__(self, memory: Memory, image: bytes) -> None:
         self.attach(memory, image)
 
-    def attach(self, memory: AddressSpace, image: bytes) -> None:
+    def attach(self, memory: Memory, image: bytes) -> None:
         """Put another launch's memory in place."""
         self.memory = memory
         self._image = np.frombuffer(image, dtype=np.uint8)

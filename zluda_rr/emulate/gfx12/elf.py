@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgpack
@@ -20,7 +20,7 @@ from elftools.elf.sections import NoteSection, SymbolTableSection
 from zluda_rr.errors import UserError
 
 __all__ = ["Argument", "CodeObject", "CodeObjectError", "Descriptor", "Function", "Kernel", "Relocation",
-           "Segment", "load_code_object"]  # fmt: skip
+           "Segment", "Variable", "load_code_object"]  # fmt: skip
 
 _EM_AMDGPU = 224
 _NT_AMDGPU_METADATA = 32
@@ -183,6 +183,15 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
+class Variable:
+    """A global variable's place in the image."""
+
+    name: str
+    address: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Relocation:
     """A 64-bit word of the image that a loader sets to its base address plus `value`."""
 
@@ -201,6 +210,7 @@ class CodeObject:
     """In address order."""
     target: str
     relocations: tuple[Relocation, ...] = ()
+    variables: Mapping[str, Variable] = field(default_factory=dict)
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of the image; CodeObjectError outside the segments."""
@@ -247,6 +257,19 @@ def _symbols(elf: ELFFile) -> tuple[dict[str, int], tuple[Function, ...]]:
                 function = Function(symbol.name, symbol["st_value"], symbol["st_size"])
                 functions[function.address, function.name] = function
     return addresses, tuple(functions[key] for key in sorted(functions))
+
+
+def _variables(elf: ELFFile) -> dict[str, Variable]:
+    """Data symbols with a size, kernel descriptors (`NAME.kd`) left out."""
+    found = {}
+    for section in elf.iter_sections():
+        if not isinstance(section, SymbolTableSection):
+            continue
+        for symbol in section.iter_symbols():
+            is_data = symbol["st_info"].type == "STT_OBJECT" and symbol["st_shndx"] != "SHN_UNDEF"
+            if is_data and symbol["st_size"] and not symbol.name.endswith(".kd"):
+                found[symbol.name] = Variable(symbol.name, symbol["st_value"], symbol["st_size"])
+    return found
 
 
 def _descriptor(raw: bytes) -> Descriptor:
@@ -323,7 +346,7 @@ def load_code_object(data: bytes) -> CodeObject:
         symbols, functions = _symbols(elf)
         metadata = _metadata(elf)
         target = metadata.get("amdhsa.target", "")
-        bare = CodeObject({}, _segments(elf), symbols, functions, target, _relocations(elf))
+        bare = CodeObject({}, _segments(elf), symbols, functions, target, _relocations(elf), _variables(elf))
     except (ELFError, msgpack.UnpackException, struct.error) as error:
         raise CodeObjectError(f"not an AMDGPU ELF file: {error}") from None
     kernels = {entry[".name"]: _kernel(bare, entry) for entry in metadata.get("amdhsa.kernels", ())}

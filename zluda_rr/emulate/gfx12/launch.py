@@ -6,6 +6,7 @@ workgroup ids arrive in TTMP9 and TTMP7 on gfx12.
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from dataclasses import dataclass
 
@@ -20,17 +21,20 @@ from zluda_rr.emulate.gfx12.inst import Special
 from zluda_rr.emulate.gfx12.machine import FIRST_TTMP, LANES, EmulationError, Machine
 from zluda_rr.emulate.gfx12.scheduler import Scheduler
 from zluda_rr.emulate.gfx12.stats import Stats
-from zluda_rr.emulate.memory import AddressSpace
+from zluda_rr.emulate.memory import AddressSpace, Memory
 
 Dimensions = tuple[int, int, int]
 
 WAVES_PER_BATCH = 128
 """Waves that run together: enough to hide the interpreter, few enough for the caches."""
+MACHINES_KEPT = 8
+"""Shapes of batches whose registers and compiled blocks an emulator keeps."""
 BLOCK_LIMIT = 50_000_000
 """Blocks a batch may execute before it counts as an endless loop."""
 DYNAMIC_STACK = 4096
 """Bytes of stack per lane where the compiler could not tell the depth."""
 _PAGE = 4096
+_PACKET_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,14 @@ class Launch:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Addresses where a runtime has put a code object's relocated image and a launch's complete arguments."""
+
+    code: int
+    arguments: int
+
+
 class Emulator:
     """One kernel of a code object, decoded once; launches of equal batch size share compiled blocks."""
 
@@ -74,11 +86,12 @@ class Emulator:
         grid: Dimensions,
         block: Dimensions,
         kernarg: bytes,
-        memory: AddressSpace,
+        memory: Memory,
         model: str,
         *,
         dynamic_lds: int = 0,
         waves_per_batch: int = WAVES_PER_BATCH,
+        placement: Placement | None = None,
     ) -> Stats:
         """Run the kernel over a grid of workgroups; `memory` changes in place.
 
@@ -86,13 +99,19 @@ class Emulator:
         the WMMA accumulation model (`numerics.mma`). Raises EmulationError for an instruction that is not
         known or a block larger than the code object allows, MemoryFault for a bad access; the exception's notes name
         the instruction.
+
+        Without `placement` the code object exists for this launch only, read-only. With it `memory` already holds the
+        code object and the segment that `kernel_arguments` gives; `kernarg` does not count then.
         """
         kernel, launch = self._kernel, Launch(grid, block)
         if launch.items > kernel.max_workgroup_size:
             limit = kernel.max_workgroup_size
             raise EmulationError(f"a block of {launch.items} threads, at most {limit} in this code object")
-        arguments = _arguments(kernel, launch, kernarg, dynamic_lds)
-        image, code_base, kernarg_address = _image(self._code_object, arguments)
+        if placement is None:
+            arguments = kernel_arguments(kernel, grid, block, kernarg, dynamic_lds)
+            image, code_base, segment = _image(self._code_object, arguments)
+        else:
+            image, code_base, segment = b"", placement.code, placement.arguments
         self._bus.attach(memory, image)
         mode = kernel.descriptor.mode | int(kernel.descriptor.fp16_overflow) << 23
         total: Counter[int] = Counter()
@@ -100,7 +119,7 @@ class Emulator:
             machine, compiler = self._machine(count, launch.waves_per_group, dynamic_lds)
             machine.code_base, machine.model = code_base, model
             machine.reset()
-            _start(machine, kernel, launch, first, kernarg_address)
+            _start(machine, kernel, launch, first, segment)
             Scheduler(machine, compiler, BLOCK_LIMIT).run(kernel.entry, mode)
             total.update(compiler.take_counts())
         mnemonics = {address: inst.mnemonic for address, inst in self._program.items()}
@@ -110,6 +129,8 @@ class Emulator:
         key = (groups, waves_per_group, dynamic_lds)
         found = self._machines.get(key)
         if found is None:
+            if len(self._machines) == MACHINES_KEPT:  # a long run with many shapes must not keep them all
+                del self._machines[next(iter(self._machines))]
             machine = Machine(
                 groups,
                 waves_per_group,
@@ -127,7 +148,7 @@ def run_kernel(
     grid: Dimensions,
     block: Dimensions,
     kernarg: bytes,
-    memory: AddressSpace,
+    memory: Memory,
     model: str,
     *,
     dynamic_lds: int = 0,
@@ -154,44 +175,57 @@ def _batches(launch: Launch, waves: int) -> list[tuple[int, int]]:
     return [(sum(sizes[:i]), size) for i, size in enumerate(sizes)]
 
 
-def _image(code_object: CodeObject, arguments: bytes) -> tuple[bytes, int, int]:
-    """The loader's region: code object, then kernel arguments; with the addresses of both."""
+def code_image(code_object: CodeObject, base: int) -> bytes:
+    """Every segment at its place, relocated for `base`, in whole pages."""
     size = max(segment.address + len(segment.data) for segment in code_object.segments)
-    image = bytearray(size)
+    image = bytearray(size + -size % _PAGE)
     for segment in code_object.segments:
         image[segment.address : segment.address + len(segment.data)] = segment.data
     for word in code_object.relocations:
-        image[word.address : word.address + 8] = (LOADER_BASE + word.value).to_bytes(8, "little")
-    image += bytes(-len(image) % _PAGE)
+        image[word.address : word.address + 8] = (base + word.value).to_bytes(8, "little")
+    return bytes(image)
+
+
+def _image(code_object: CodeObject, arguments: bytes) -> tuple[bytes, int, int]:
+    """The loader's region: code object, then kernel arguments; with the addresses of both."""
+    image = code_image(code_object, LOADER_BASE)
     # Scalar loads fetch whole dwords and may prefetch; leave room behind the arguments.
     return bytes(image + arguments + bytes(64)), LOADER_BASE, LOADER_BASE + len(image)
 
 
-def _arguments(kernel: Kernel, launch: Launch, kernarg: bytes, dynamic_lds: int) -> bytes:
-    """The kernarg segment: explicit arguments as given, hidden ones from the launch."""
+def kernel_arguments(kernel: Kernel, grid: Dimensions, block: Dimensions, kernarg: bytes, dynamic_lds: int) -> bytes:
+    """What a launch needs in memory, 64-byte aligned: the dispatch packet, then the kernarg segment with the explicit
+    arguments as given and the hidden ones from the launch."""
     segment = bytearray(max(kernel.kernarg_size, len(kernarg)))
     segment[: len(kernarg)] = kernarg
-    values = {"hidden_grid_dims": sum(1 for n in launch.grid if n > 1) or 1, "hidden_dynamic_lds_size": dynamic_lds}
+    values = {"hidden_grid_dims": sum(1 for n in grid if n > 1) or 1, "hidden_dynamic_lds_size": dynamic_lds}
     for axis, name in enumerate("xyz"):
-        values[f"hidden_block_count_{name}"] = launch.grid[axis]
-        values[f"hidden_group_size_{name}"] = launch.block[axis]
+        values[f"hidden_block_count_{name}"] = grid[axis]
+        values[f"hidden_group_size_{name}"] = block[axis]
         values[f"hidden_remainder_{name}"] = 0
         values[f"hidden_global_offset_{name}"] = 0
     for argument in kernel.args:
         if argument.value_kind in values:
             value = values[argument.value_kind].to_bytes(argument.size, "little")
             segment[argument.offset : argument.offset + argument.size] = value
-    return bytes(segment)
+    return _dispatch_packet(grid, block, kernel.scratch_bytes, kernel.lds_bytes + dynamic_lds) + bytes(segment)
 
 
-def _start(machine: Machine, kernel: Kernel, launch: Launch, first: int, kernarg_address: int) -> None:
+def _dispatch_packet(grid: Dimensions, block: Dimensions, scratch: int, lds: int) -> bytes:
+    """hsa_kernel_dispatch_packet_t as far as kernels read it: sizes in work items."""
+    items = (g * b for g, b in zip(grid, block, strict=True))
+    fields = struct.pack("<HH4H3III", 0, 3, *block, 0, *items, scratch, lds)
+    return fields.ljust(_PACKET_BYTES, b"\0")
+
+
+def _start(machine: Machine, kernel: Kernel, launch: Launch, first: int, segment: int) -> None:
     """Initial registers of the workgroups from `first` on."""
     per_group = launch.waves_per_group
     groups = np.repeat(np.arange(first, first + machine.groups), per_group)
     columns, rows = launch.grid[:2]
     machine.sgpr[FIRST_TTMP + 9] = groups % columns
     machine.sgpr[FIRST_TTMP + 7] = groups // columns % rows | groups // columns // rows << 16
-    _user_registers(machine, kernel, kernarg_address)
+    _user_registers(machine, kernel, segment)
     wave = np.tile(np.arange(per_group), machine.groups)
     item = wave[:, None] * LANES + np.arange(LANES)
     enabled = item < launch.items
@@ -203,12 +237,15 @@ def _start(machine: Machine, kernel: Kernel, launch: Launch, first: int, kernarg
     machine.refresh_lanes()
 
 
-def _user_registers(machine: Machine, kernel: Kernel, kernarg_address: int) -> None:
+def _user_registers(machine: Machine, kernel: Kernel, segment: int) -> None:
+    """`segment` is the address of what `kernel_arguments` gives."""
+    kernarg_address = segment + _PACKET_BYTES
+    pointers = {"dispatch_ptr": segment, "kernarg_segment_ptr": kernarg_address}
     register = 0
     for name, count in kernel.descriptor.user_sgprs:
-        if name == "kernarg_segment_ptr":
-            machine.sgpr[register] = kernarg_address & 0xFFFF_FFFF
-            machine.sgpr[register + 1] = kernarg_address >> 32
+        if name in pointers:
+            machine.sgpr[register] = pointers[name] & 0xFFFF_FFFF
+            machine.sgpr[register + 1] = pointers[name] >> 32
         elif name == "private_segment_size":
             machine.sgpr[register] = machine.scratch_bytes
         elif name == "kernarg_preload":
