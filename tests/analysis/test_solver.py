@@ -1,6 +1,7 @@
 """The solver proves what is equal, nothing else, and the same on every machine."""
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_what_differs_is_never_equal(seed: int) -> None:
     expression = Expression(rng)
     pairs = [expression.build(rng.randrange(1, 4), 32) for _ in range(4)]
     solver = Solver(expression.terms)
-    for (a, x), (b, y) in zip(pairs, pairs[1:], strict=False):
+    for (a, x), (b, y) in pairwise(pairs):
         if x != y:
             assert not solver.equal(a, b, 32)
         assert solver.equal(a, expression.terms.bitwise("or", a, a, 32), 32)
