@@ -289,6 +289,8 @@ class Terms:
         return self._flags(operation, a, b, bits) or self.commutative(f"{operation}.{bits}", (a, b))
 
     def _masked(self, operation: str, value: Term, mask: int, bits: int) -> Term | None:
+        if operation == "and" and mask & (1 << bits) - 1 == 0:
+            return self.constant(0, bits)
         if operation == "and" and not self.possible(value, bits) & ~mask:
             return value
         if bits == 16:
