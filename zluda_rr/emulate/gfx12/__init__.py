@@ -4,11 +4,12 @@ from zluda_rr.emulate.gfx12.decode import decode_program
 from zluda_rr.emulate.gfx12.elf import CodeObject, CodeObjectError, Kernel, load_code_object
 from zluda_rr.emulate.gfx12.image_resource import PITCH_ALIGNMENT, ImageFormat, image_object
 from zluda_rr.emulate.gfx12.inst import Inst
-from zluda_rr.emulate.gfx12.launch import Emulator, run_kernel
+from zluda_rr.emulate.gfx12.launch import BLOCK_LIMIT, Emulator, run_kernel
 from zluda_rr.emulate.gfx12.machine import EmulationError
 from zluda_rr.emulate.gfx12.stats import CLASSES, Stats, classify
 
 __all__ = [
+    "BLOCK_LIMIT",
     "CLASSES",
     "PITCH_ALIGNMENT",
     "CodeObject",
