@@ -197,12 +197,18 @@ def compile(file: Path, output: Path, entry: str | None, chosen: str | None, as_
     "--kind",
     "kinds",
     multiple=True,
-    type=click.Choice(["random", "cancellation", "saturating", "special"]),
+    type=click.Choice(["random", "cancellation", "saturating", "special", "small", "bounds", "single"]),
     help="Kind of data; default: all.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of weights and inputs.")
 @click.option("--stage", type=int, help="Compare only the accumulators of this phase.")
 @click.option("--oracle/--no-oracle", default=True, help="Also compare the translated kernel with the PTX oracle.")
+@click.option("--search/--no-search", default=True, help="After a difference find the first phase that differs.")
+@click.option(
+    "--kernels",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder with the bodies' sources in place of the shipped kernels/: for bodies under development.",
+)
 @_FUSION
 @_ZOC
 @_JSON
@@ -216,6 +222,8 @@ def verify(
     seed: int,
     stage: int | None,
     oracle: bool,
+    search: bool,
+    kernels: Path | None,
     fusion: bool | None,
     zoc: str | None,
     as_json: bool,
@@ -225,12 +233,15 @@ def verify(
     from zluda_rr.runtime import MODELS, Progress, WorkloadKind, choose_backend, subject, verify_stage, verify_text
     from zluda_rr.runtime import verify as verify_layer
 
-    what = subject(layer, _cut_names(layer, cuts), body=body, fusion=_fusion(fusion), backend=choose_backend(zoc))
+    names, backend = _cut_names(layer, cuts), choose_backend(zoc)
+    what = subject(layer, names, body=body, fusion=_fusion(fusion), backend=backend, kernels=kernels)
     chosen = models or MODELS
     data = tuple(WorkloadKind(kind) for kind in kinds) or tuple(WorkloadKind)
     show = Progress(quiet)
     if stage is None:
-        report = verify_layer(what, models=chosen, kinds=data, seed=seed, oracle=oracle, progress=show)
+        report = verify_layer(
+            what, models=chosen, kinds=data, seed=seed, oracle=oracle, search=search, progress=show
+        )
     else:
         report = verify_stage(what, stage, models=chosen, kinds=data, seed=seed, progress=show)
     _print_json(asdict(report)) if as_json else click.echo(verify_text(report))

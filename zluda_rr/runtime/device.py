@@ -8,8 +8,12 @@ from zluda_rr.emulate.memory import AddressSpace
 from zluda_rr.emulate.ptx import run_entry
 from zluda_rr.lower import CompiledKernel
 from zluda_rr.ptx import Module
+from zluda_rr.runtime.faults import named_faults
 from zluda_rr.runtime.images import image_objects
 from zluda_rr.runtime.workload import Launch
+
+BLOCK_LIMIT = 500_000
+"""Straight runs of instructions of a batch before it counts as an endless loop: half a minute, layers need hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,10 @@ class Device(Protocol):
         """How reports call this device."""
 
     def run(self, program: Program, launch: Launch, model: str) -> Execution:
-        """Memory after the launch, with mma sums in the given accumulation model."""
+        """Memory after the launch, with mma sums in the given accumulation model.
+
+        Raises DeviceFault for what the program does wrong, UserError for what the device cannot execute.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +63,16 @@ class OracleDevice:
     def run(self, program: Program, launch: Launch, model: str) -> Execution:
         """See Device."""
         memory = launch.memory.copy()
-        run_entry(
-            program.module,
-            program.entry,
-            grid=launch.grid,
-            block=launch.block,
-            params=launch.params,
-            memory=memory,
-            model=model,
-        )
+        with named_faults(self.name, program.name, memory):
+            run_entry(
+                program.module,
+                program.entry,
+                grid=launch.grid,
+                block=launch.block,
+                params=launch.params,
+                memory=memory,
+                model=model,
+            )
         return Execution(memory)
 
 
@@ -82,9 +90,12 @@ class EmulatorDevice:
     def _run(self, program: Program, launch: Launch, model: str) -> Execution:
         """Run in the launch's own memory."""
         binary = program.code().code_object
-        if binary not in self._loaded:
-            self._loaded[binary] = Emulator(load_code_object(binary), program.entry)
-        stats = self._loaded[binary].run(launch.grid, launch.block, launch.params, launch.memory, model)
+        with named_faults(self.name, program.name, launch.memory):
+            if binary not in self._loaded:
+                self._loaded[binary] = Emulator(load_code_object(binary), program.entry)
+            stats = self._loaded[binary].run(
+                launch.grid, launch.block, launch.params, launch.memory, model, block_limit=BLOCK_LIMIT
+            )
         return Execution(launch.memory, stats)
 
 

@@ -38,7 +38,11 @@ UNSET = 0xDEAD_BEEF
 
 
 class EmulationError(RuntimeError):
-    """An instruction that the emulator does not know, or a program that does what hardware would not survive."""
+    """An instruction that the emulator does not know; ProgramFault: what no hardware would survive."""
+
+
+class ProgramFault(EmulationError):
+    """A program that does what hardware would not survive: it is at fault, not the emulator."""
 
 
 class Variant(IntEnum):

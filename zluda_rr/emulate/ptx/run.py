@@ -22,6 +22,8 @@ from zluda_rr.ptx import Body, Module, linearise
 
 CHUNK_WARPS = 128
 """Warps executed together: enough to hide Python, few enough for a register to stay in the cache."""
+SEGMENT_LIMIT = 2_000_000
+"""Straight runs of statements that a chunk may execute before it counts as an endless loop."""
 
 Progress = Callable[[int, int], None]
 
@@ -54,13 +56,14 @@ def run_entry(
     capture: Collection[int] = (),
     dynamic_shared: int = 0,
     chunk_warps: int = CHUNK_WARPS,
+    segment_limit: int = SEGMENT_LIMIT,
     progress: Progress | None = None,
 ) -> OracleStats:
     """Execute kernel `entry` of a module (or its linearised body) over a grid; `memory` is changed in place.
 
     `params` is the kernel's parameter buffer, `model` one of `numerics.mma.MODELS`, `externs` Python models
     of called functions, `capture` statement numbers. `progress` is called with blocks done and blocks in all.
-    Blocks run in chunks, lowest first, so kernels whose blocks wait for each other are not supported.
+    A chunk that executes more than `segment_limit` segments has no end. Blocks run in chunks, lowest first, so kernels whose blocks wait for each other are not supported.
 
     Raises OracleError for what has no semantics (naming the line), ExecutionFault and MemoryFault for what
     the program does wrong (naming the statement).
@@ -79,7 +82,7 @@ def run_entry(
         for first in range(0, launch.blocks, blocks_per_chunk):
             blocks = np.arange(first, min(first + blocks_per_chunk, launch.blocks))
             machine = _machine(program, launch, blocks, params, memory, model, externs or {})
-            _Run(program, machine, counts).execute()
+            _Run(program, machine, counts, segment_limit).execute()
             _collect(program, machine, parts)
             if progress is not None:
                 progress(int(blocks[-1]) + 1, launch.blocks)
@@ -178,17 +181,22 @@ def _collect(program: Program, machine: Machine, parts: Mapping[int, list[tuple[
 class _Run:
     """One chunk on its way through a program: which lanes are at which segment."""
 
-    def __init__(self, program: Program, machine: Machine, counts: Counter[str]) -> None:
+    def __init__(self, program: Program, machine: Machine, counts: Counter[str], limit: int) -> None:
         self.program = program
         self.machine = machine
         self.counts = counts
+        self.limit = limit
         self.pending: dict[int, Mask] = {0: machine.live}
         self.waiting: dict[int, Mask] = {}
 
     def execute(self) -> None:
         """Run until every lane has ended. The least segment goes first: lanes that left a loop or an arm
         early wait at the join until the others arrive, since compilers lay joins out behind their arms."""
+        budget = self.limit
         while self.pending or self.waiting:
+            budget -= 1
+            if not budget:
+                raise ExecutionFault(f"more than {self.limit} segments executed: endless loop {self._where()}?")
             if not self.pending:
                 raise ExecutionFault("a barrier is not reached by every live thread of its block")
             index = min(self.pending)
@@ -197,6 +205,11 @@ class _Run:
             self._count(segment, mask)
             self._steps(segment, None if mask.all() else mask)
             self._leave(index, segment, mask)
+
+    def _where(self) -> str:
+        """The statement that runs next."""
+        steps = self.program.segments[min(self.pending)].steps if self.pending else ()
+        return f"at {self._place(steps[0].number)}" if steps else "of jumps alone"
 
     def _count(self, segment: Segment, mask: Mask) -> None:
         warps = int(mask.any(axis=1).sum())
@@ -216,7 +229,10 @@ class _Run:
                     registers[slot] = machine.blank[slot]
         except (MemoryFault, ExecutionFault) as fault:
             assert step is not None
-            raise type(fault)(f"{self._place(step.number)}: {fault}") from fault
+            text = f"{self._place(step.number)}: {fault}"
+            if isinstance(fault, MemoryFault):
+                raise MemoryFault(text, fault.access) from fault
+            raise ExecutionFault(text) from fault
 
     def _place(self, number: int) -> str:
         statement = self.program.body[number]
