@@ -5,7 +5,7 @@ from typing import Protocol
 
 from zluda_rr.emulate.gfx12 import Emulator, Stats, load_code_object
 from zluda_rr.emulate.memory import AddressSpace
-from zluda_rr.emulate.ptx import run_entry
+from zluda_rr.emulate.ptx import Linked, link, run_entry
 from zluda_rr.lower import CompiledKernel
 from zluda_rr.ptx import Module
 from zluda_rr.runtime.faults import named_faults
@@ -56,16 +56,21 @@ class Device(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OracleDevice:
-    """The PTX interpreter: executes the PTX itself."""
+    """The PTX interpreter: executes the PTX itself. Keeps what it compiled for further launches."""
 
     name: str = "ptx-oracle"
+    _linked: dict[tuple[Module, str], Linked] = field(default_factory=dict)
 
     def run(self, program: Program, launch: Launch, model: str) -> Execution:
         """See Device."""
         memory = launch.memory.copy()
         with named_faults(self.name, program.name, memory):
+            key = program.module, program.entry
+            linked = self._linked.get(key) or link(*key, memory)
+            if linked.movable:
+                self._linked[key] = linked
             run_entry(
-                program.module,
+                linked,
                 program.entry,
                 grid=launch.grid,
                 block=launch.block,

@@ -34,6 +34,8 @@ LARGEST_WEIGHT, LARGEST_PROVED = 0x7E, WEIGHT_LIMIT - 1  # 448 and 1.875
 ROW_BYTES = 32  # weights that a lane holds of a 32 x 32 block stand together
 GAIN_FACTORS = (1.0, 1.125, 1.375, 1.5, 2.0, 4.0, 8.0)
 COLUMN_VALUES = (31.0, 33.0, 448.0, 600.0, -600.0, 65504.0, np.inf, -np.inf, np.nan)
+SCORE_LIMIT = 32.375
+"""|score| from which on the softmax's exponent stands still (zrr_attention.h)."""
 SMALL_SCALES = (2.0**-7, 2.0**-8, 2.0**-9, 2.0**-11)
 
 
@@ -45,16 +47,21 @@ class EdgeImage:
     image: U8
 
 
-def edge_images(regions: Sequence[Region], nbytes: int, kind: WorkloadKind, seed: int) -> list[EdgeImage]:
-    """All images of a kind at the edges: `small`, `bounds` or `single`. ValueError for another kind."""
+def edge_images(
+    regions: Sequence[Region], nbytes: int, kind: WorkloadKind, seed: int, *, every: int = 1
+) -> list[EdgeImage]:
+    """All images of a kind at the edges: `small`, `bounds` or `single`. ValueError for another kind.
+
+    Of the single columns, which are many, only `every`-th is taken.
+    """
     build = Builder(tuple(regions), nbytes, seed)
     match kind:
         case WorkloadKind.SMALL:
             return [build.small(scale) for scale in SMALL_SCALES]
         case WorkloadKind.BOUNDS:
-            return [*build.gains(), *build.columns()]
+            return [*build.gains(), *build.columns(), *build.scores()]
         case WorkloadKind.SINGLE:
-            return [*build.single_weights(), *build.single_columns()]
+            return [*build.single_weights(), *list(build.single_columns())[::every]]
         case _:
             raise ValueError(f"{kind} has one image, not several at an edge")
 
@@ -109,6 +116,18 @@ class Builder:
                 _put_halves(image, region, np.where(np.arange(region.nbytes // 2) == 3, 31.0, 0.0))
                 yield EdgeImage(f"{before[-1].name} at f16's end", image)
 
+    def scores(self) -> Iterator[EdgeImage]:
+        """All scores of a query about the place where the exponent is clamped, at either end, and far beyond it."""
+        for sign in (-1.0, 1.0):
+            for low, high in ((0.4, 1.1), (0.95, 1.05), (1.0, 4.0)):
+                rng = self._rng("scores", sign, low)
+                image = weight_image(self.regions, self.nbytes, WorkloadKind.RANDOM, self.seed)
+                for _, region in self._of_kind(RegionKind.MATRIX):
+                    _put(image, region, e4m3_normal(rng, (region.nbytes,), 0.05))
+                for _, region in self._of_kind(RegionKind.SCORE_BIAS):
+                    _put_halves(image, region, sign * SCORE_LIMIT * rng.uniform(low, high, region.nbytes // 2))
+                yield EdgeImage(f"scores {sign * low:g} to {sign * high:g} of the limit", image)
+
     def single_weights(self) -> Iterator[EdgeImage]:
         """One weight out of range per block: for each byte of a lane's weights, in all matrices; then at the limit
         itself, in every other matrix only."""
@@ -119,12 +138,19 @@ class Builder:
             yield self._outliers(f"weights of 2, matrices {parity} mod 2", range(ROW_BYTES), WEIGHT_LIMIT, (parity,))
 
     def single_columns(self) -> Iterator[EdgeImage]:
-        """One column out of range: of a gain, then of each first vector of seeds and table."""
+        """One column out of range and the others as good as nothing: of a gain, then of each first vector of seeds and
+        table (there f16's largest value, on a residual that it carries beyond the end)."""
         for segment, region in [*self._of_kind(RegionKind.GAIN), *self._first_columns()]:
-            value = 3000.0 if region.kind is RegionKind.GAIN else 600.0 if region.kind is RegionKind.COLUMN else np.inf
+            value, rest = {RegionKind.GAIN: (3000.0, 2.0**-5), RegionKind.COLUMN: (600.0, 0.0)}.get(
+                region.kind, (65504.0, 0.0)
+            )
+            before = [r for s, r in self._of_kind(RegionKind.TABLE) if s < segment and region.kind is RegionKind.TABLE]
             for column in range(region.nbytes // 2):
                 image = self._strong(segment, f"{region.name}{column}")
+                _put_halves(image, region, np.full(region.nbytes // 2, rest))
                 _put_half(image, region, column, value)
+                if before:
+                    _put_half(image, before[-1], column, 40.0)
                 yield EdgeImage(f"{region.name}[{column}]={value:g}", image)
 
     def _outliers(self, name: str, positions: Iterable[int], code: int, parities: tuple[int, ...]) -> EdgeImage:

@@ -66,7 +66,7 @@ def verify(
     """
     show = progress or Progress(quiet=True)
     device = what.backend.device()
-    pair = _Pair(device, variants(what, show), oracle)
+    pair = _Pair(device, variants(what, show), OracleDevice() if oracle else None)
     tally = _Tally()
     for kind in kinds:
         with show.step(f"run {kind} at the edges") if kind.at_an_edge else nullcontext():
@@ -86,7 +86,7 @@ class _Pair:
 
     device: Device
     programs: tuple[Program, Program]
-    oracle: bool
+    oracle: OracleDevice | None
 
     def compare(self, launch: Launch, model: str, explain: Explainer, tally: _Tally) -> _Tally:
         """The tally with one more launch."""
@@ -94,11 +94,10 @@ class _Pair:
         label = f"{launch.name}[{model}]"
         tally = replace(tally, launches=tally.launches + 1)
         with explain.progress.step(f"run {launch.name} [{model}]"):
-            expected = _attempt(OracleDevice(), translated, launch, model) if self.oracle else None
+            expected = _attempt(self.oracle, translated, launch, model) if self.oracle else None
             before, after = (_attempt(self.device, program, launch, model) for program in self.programs)
-        if isinstance(expected, DeviceFault):  # the module itself does what it must not
-            oracle = replace(translated, name="original")
-            return replace(tally, oracle_first=explain.fault(label, oracle, OracleDevice(), expected))
+        if self.oracle and isinstance(expected, DeviceFault):  # the module itself does what it must not
+            return replace(tally, oracle_first=explain.fault(label, translated, self.oracle, expected))
         if isinstance(before, DeviceFault):
             found = explain.fault(label, translated, self.device, before)
             return replace(tally, oracle_first=found) if self.oracle else replace(tally, first=found)
@@ -108,7 +107,7 @@ class _Pair:
         tally = replace(tally, compared=tally.compared + compared)
         if first is not None:
             return replace(tally, first=explain.difference(first))
-        if expected is not None:
+        if isinstance(expected, Execution):
             halves = launch.halves
             _, first = compare_outputs(label, launch.outputs, expected.memory, before.memory, nan_outputs=halves)
             if first is not None:

@@ -111,7 +111,7 @@ def recipes(contract: LayerContract, shape: Shape, kind: WorkloadKind, seed: int
     if not kind.at_an_edge:
         return (Recipe(contract, shape, kind, seed),)
     nbytes = next(b.size(shape.ex, shape.ey) for b in contract.buffers if b.role == "weights")
-    images = edge_images(regions_of(contract), nbytes, kind, seed)
+    images = edge_images(regions_of(contract), nbytes, kind, seed, every=5)
     return tuple(Recipe(contract, EDGE_SHAPE, kind, seed, image) for image in images)
 
 

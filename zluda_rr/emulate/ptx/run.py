@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from zluda_rr.emulate.memory import AddressSpace, MemoryFault
 from zluda_rr.emulate.ptx.compiler import Constant, Special
 from zluda_rr.emulate.ptx.kinds import Array, Mask
-from zluda_rr.emulate.ptx.layout import lay_out
 from zluda_rr.emulate.ptx.machine import LANES, Extern, Launch, Machine
 from zluda_rr.emulate.ptx.problem import ExecutionFault, OracleError
-from zluda_rr.emulate.ptx.program import Program, Segment, compile_body
+from zluda_rr.emulate.ptx.linked import Linked, link
+from zluda_rr.emulate.ptx.program import Program, Segment
 from zluda_rr.numerics import mma
-from zluda_rr.ptx import Body, Module, linearise
+from zluda_rr.ptx import Body, Module, Param
 
 CHUNK_WARPS = 128
 """Warps executed together: enough to hide Python, few enough for a register to stay in the cache."""
@@ -44,7 +44,7 @@ class OracleStats:
 
 
 def run_entry(
-    source: Module | Body,
+    source: Module | Body | Linked,
     entry: str,
     *,
     grid: tuple[int, int, int],
@@ -59,7 +59,10 @@ def run_entry(
     segment_limit: int = SEGMENT_LIMIT,
     progress: Progress | None = None,
 ) -> OracleStats:
-    """Execute kernel `entry` of a module (or its linearised body) over a grid; `memory` is changed in place.
+    """Execute kernel `entry` of a module over a grid; `memory` is changed in place.
+
+    Instead of the module its linearised body will do, which then calls no function of the module, or what `link` made
+    of it: with many launches that saves compiling it each time.
 
     `params` is the kernel's parameter buffer, `model` one of `numerics.mma.MODELS`, `externs` Python models
     of called functions, `capture` statement numbers. `progress` is called with blocks done and blocks in all.
@@ -70,8 +73,8 @@ def run_entry(
     """
     if model not in mma.MODELS:
         raise OracleError(f"no accumulation model {model!r}; there are {', '.join(mma.MODELS)}")
-    body = source if isinstance(source, Body) else _body_of(source, entry)
-    program = compile_body(body, lay_out(body, memory), frozenset(capture))
+    linked = link(source, entry, memory, frozenset(capture)) if isinstance(source, Module | Body) else source
+    program = linked.program
     if len(params) < program.layout.param_bytes:
         raise OracleError(f"{entry} takes {program.layout.param_bytes} bytes of parameters, {len(params)} were given")
     launch = Launch(grid, block, dynamic_shared)
@@ -81,7 +84,10 @@ def run_entry(
     with np.errstate(all="ignore"):
         for first in range(0, launch.blocks, blocks_per_chunk):
             blocks = np.arange(first, min(first + blocks_per_chunk, launch.blocks))
-            machine = _machine(program, launch, blocks, params, memory, model, externs or {})
+            machine = _machine(linked, launch, blocks, params, memory, model, externs or {})
+            machine.functions = {
+                name: _Function(function, counts, segment_limit) for name, function in linked.functions.items()
+            }
             _Run(program, machine, counts, segment_limit).execute()
             _collect(program, machine, parts)
             if progress is not None:
@@ -91,20 +97,12 @@ def run_entry(
     return OracleStats(launch.blocks, warps, MappingProxyType(dict(counts)), MappingProxyType(captured))
 
 
-def _body_of(module: Module, entry: str) -> Body:
-    function = module.function(entry)
-    if function is None or function.body is None:
-        names = ", ".join(item.name for item in module.entries) or "none"
-        raise OracleError(f"{module.filename}: no kernel {entry}; entries: {names}")
-    return linearise(function, module)
-
-
 def _joined(rows: Sequence[tuple[Array, ...]]) -> tuple[Array, ...]:
     return tuple(np.concatenate(columns) for columns in zip(*rows, strict=True))
 
 
 def _machine(
-    program: Program,
+    linked: Linked,
     launch: Launch,
     blocks: NDArray[np.int64],
     params: bytes,
@@ -117,6 +115,26 @@ def _machine(
     shape = (len(blocks) * per_block, LANES)
     thread = np.tile(np.arange(per_block * LANES, dtype=np.int64).reshape(per_block, LANES), (len(blocks), 1))
     special = _special_registers(launch, np.repeat(blocks, per_block), thread)
+    shared_bytes = linked.shared_bytes + launch.dynamic_shared
+    return Machine(
+        shape=shape,
+        r=_registers(linked.program, shape, special),
+        special=special,
+        memory=memory,
+        params=np.frombuffer(params, dtype=np.uint8),
+        shared=np.zeros((len(blocks), -(-shared_bytes // 16) * 16), dtype=np.uint8),
+        local=np.zeros((shape[0] * LANES, -(-linked.local_bytes // 16) * 16), dtype=np.uint8),
+        block_of_warp=np.repeat(np.arange(len(blocks)), per_block),
+        live=thread < launch.threads,
+        model=model,
+        externs=externs,
+        shared_limit=shared_bytes,
+        local_limit=linked.local_bytes,
+    )
+
+
+def _registers(program: Program, shape: tuple[int, int], special: Mapping[str, Array]) -> list[Array]:
+    """The slots of a body before it runs."""
     zeros: dict[np.dtype[np.generic], Array] = {}
     r: list[Array] = []
     for slot in program.slots:
@@ -126,22 +144,32 @@ def _machine(
             r.append(np.ascontiguousarray(np.broadcast_to(special[slot.name], shape), dtype=np.uint32))
         else:
             r.append(zeros.setdefault(slot.dtype, np.zeros(shape, dtype=slot.dtype)))
-    layout = program.layout
-    shared_bytes = layout.shared_bytes + launch.dynamic_shared
-    return Machine(
-        shape=shape,
-        r=r,
-        memory=memory,
-        params=np.frombuffer(params, dtype=np.uint8),
-        shared=np.zeros((len(blocks), -(-shared_bytes // 16) * 16), dtype=np.uint8),
-        local=np.zeros((shape[0] * LANES, -(-layout.local_bytes // 16) * 16), dtype=np.uint8),
-        block_of_warp=np.repeat(np.arange(len(blocks)), per_block),
-        live=thread < launch.threads,
-        model=model,
-        externs=externs,
-        shared_limit=shared_bytes,
-        local_limit=layout.local_bytes,
-    )
+    return r
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A function of the module, called on a machine: it has registers of its own and shares everything else."""
+
+    program: Program
+    counts: Counter[str]
+    limit: int
+
+    @property
+    def arguments(self) -> tuple[tuple[int, int], ...]:
+        return self._places(self.program.body.function.params)
+
+    @property
+    def results(self) -> tuple[tuple[int, int], ...]:
+        return self._places(self.program.body.function.returns)
+
+    def _places(self, params: Sequence[Param]) -> tuple[tuple[int, int], ...]:
+        return tuple((self.program.layout.addresses[param.name][1], param.nbytes) for param in params)
+
+    def run(self, machine: Machine, mask: Mask | None) -> None:
+        live = machine.full if mask is None else mask
+        r = _registers(self.program, machine.shape, machine.special)
+        _Run(self.program, replace(machine, r=r, live=live, captured={}), self.counts, self.limit).execute()
 
 
 def _special_registers(launch: Launch, block: NDArray[np.int64], thread: NDArray[np.int64]) -> dict[str, Array]:
