@@ -239,9 +239,7 @@ def verify(
     data = tuple(WorkloadKind(kind) for kind in kinds) or tuple(WorkloadKind)
     show = Progress(quiet)
     if stage is None:
-        report = verify_layer(
-            what, models=chosen, kinds=data, seed=seed, oracle=oracle, search=search, progress=show
-        )
+        report = verify_layer(what, models=chosen, kinds=data, seed=seed, oracle=oracle, search=search, progress=show)
     else:
         report = verify_stage(what, stage, models=chosen, kinds=data, seed=seed, progress=show)
     _print_json(asdict(report)) if as_json else click.echo(verify_text(report))

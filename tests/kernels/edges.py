@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -20,7 +20,7 @@ PLAIN = (WorkloadKind.RANDOM, WorkloadKind.CANCELLATION, WorkloadKind.SATURATING
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A launch of many cases: image [B, bytes] and codes [B, 96, 32] of each block, and what the model makes of them."""
+    """A launch of many cases: image [B, bytes], codes [B, 96, 32] by block, and what the model makes of them."""
 
     name: str
     cases: tuple[str, ...]
@@ -82,9 +82,8 @@ def edges(kind: WorkloadKind, seed: int = 1) -> dict[str, np.ndarray]:
 
 def plain(seed: int = 3) -> dict[str, np.ndarray]:
     """Ordinary images, several of each kind, and the largest proved weights with few signs."""
-    found = {
-        f"{kind}-{s}": weight_image(enc0.REGIONS, enc0.WEIGHT_BYTES, kind, s) for s in (seed, seed + 1) for kind in PLAIN
-    }
+    image_of = partial(weight_image, enc0.REGIONS, enc0.WEIGHT_BYTES)
+    found = {f"{kind}-{s}": image_of(kind, s) for s in (seed, seed + 1) for kind in PLAIN}
     for part in ("heads", "branches"):
         found[f"bounds-{part}"] = enc0.workload_at_the_bounds(part)[0]
     for s in (seed, seed + 1):

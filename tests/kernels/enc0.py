@@ -154,9 +154,7 @@ def _products(image: np.ndarray, codes: np.ndarray, model: str) -> dict[int, np.
     return {phase: np.concatenate([d[phase] for d in blocks]) for phase in (20, 21, 22)}
 
 
-def expected(
-    image: np.ndarray, codes: np.ndarray, model: str, *, extents: tuple[int, int] = EXTENTS
-) -> Result:
+def expected(image: np.ndarray, codes: np.ndarray, model: str, *, extents: tuple[int, int] = EXTENTS) -> Result:
     """The same from the numpy model of the layer."""
     ex, ey = extents
     inputs = model_enc0.Inputs(ex, ey, *SHIFT, image, np.zeros((ey, ex, 4), np.float16))

@@ -194,22 +194,40 @@ FAULT_MUTATIONS = (
     Mutation(
         "no_merged_guard",
         "merged planes stored for tokens outside of the extents",
-        (Edit("swin_enc0.hip", "if (inside) store_token(planes", "if (true) store_token(planes"),),
+        (Edit("swin_enc0.hip", "if (inside) store_token(planes", "if (inside || true) store_token(planes"),),
     ),
     Mutation(
         "no_end",
         "a loop that never ends behind phase 20",
-        (Edit("swin_enc0.hip", "    merge_and_store(w, planes, ex,", '    while (ex) asm volatile("");\n    merge_and_store(w, planes, ex,'),),
+        (
+            Edit(
+                "swin_enc0.hip",
+                "    merge_and_store(w, planes, ex,",
+                '    while (ex) asm volatile("");\n    merge_and_store(w, planes, ex,',
+            ),
+        ),
     ),
     Mutation(
         "trap",
         "a trap behind phase 20",
-        (Edit("swin_enc0.hip", "    merge_and_store(w, planes, ex,", "    __builtin_trap();\n    merge_and_store(w, planes, ex,"),),
+        (
+            Edit(
+                "swin_enc0.hip",
+                "    merge_and_store(w, planes, ex,",
+                "    __builtin_trap();\n    merge_and_store(w, planes, ex,",
+            ),
+        ),
     ),
     Mutation(
         "shared_beyond",
         "the result stored behind the lent bytes",
-        (Edit("swin_enc0.hip", "const uint32_t own = scratch + 32 * tile_token(lane.r, 0) + 16 * lane.h;", "const uint32_t own = scratch + 65536 + 16 * lane.h;"),),
+        (
+            Edit(
+                "swin_enc0.hip",
+                "const uint32_t own = scratch + 32 * tile_token(lane.r, 0) + 16 * lane.h;",
+                "const uint32_t own = scratch + 65536 + 16 * lane.h;",
+            ),
+        ),
     ),
     Mutation(
         "weights_beyond",

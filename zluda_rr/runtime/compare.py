@@ -13,9 +13,10 @@ from zluda_rr.emulate.memory import AddressSpace
 class Difference:
     """The first differing byte of one output, and how many bytes of it differ.
 
-    A kernel that does not come to its end differs by a `fault`. `output` is then the buffer whose address the bad access
-    was made from, `offset` counts from that buffer's start and is negative before it, and `phase` is the one that stores
-    to the buffer, or the first whose accumulators are wrong or missing. With a `stored` phase all accumulators agree.
+    A kernel that does not come to its end differs by a `fault`. `output` is then the buffer whose address the bad
+    access was made from, `offset` counts from that buffer's start and is negative before it, and `phase` is the one
+    that stores to the buffer, or the first whose accumulators are wrong or missing. With `stored` it is the phase of
+    the store that is at fault.
     """
 
     launch: str

@@ -1,9 +1,9 @@
 """Weight images at the edges of a body's conditions: where taking the wrong side of one must show.
 
-A body may skip clamps where the weights prove that nothing overflows (kernels/zrr_direct.h, range proofs). Each proof is
-a condition on data, and ordinary data never stands at its edge. The images here do, on both sides, one condition at a
-time: everything else stays well inside. `LIMITS` are the conditions' constants; tests/runtime/test_edges.py reads them
-in the kernel sources.
+A body may skip clamps where the weights prove that nothing overflows (kernels/zrr_direct.h, range proofs). Each proof
+is a condition on data, and ordinary data never stands at its edge. The images here do, on both sides, one condition at
+a time: everything else stays well inside. The constants are those of the bodies; tests/runtime/test_edges.py compares
+them with the kernel sources.
 
 Regions are taken in segments: what stands behind the same number of gains. In a segment under test the products are as
 large as its weights allow, so that a value which may leave its range does.

@@ -37,7 +37,7 @@ class Fault:
         return f"{self.program} kernel: {self.message}" + (f", at {self.place}" if self.place else "")
 
 
-class DeviceFault(UserError):
+class DeviceFault(UserError):  # noqa: N818 - named as MemoryFault is
     """A program's fault. `memory` is the launch's memory as the kernel left it."""
 
     def __init__(self, fault: Fault, memory: AddressSpace) -> None:

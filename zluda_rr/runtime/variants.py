@@ -68,7 +68,9 @@ class Subject:
         sources = tuple(folder / name for name in (*result.body_sources, *helpers))
         missing = [source for source in sources if not source.is_file()]
         if missing:
-            raise UserError(f"{missing[0]}: no such file; the folder must hold the sources of the bodies, as kernels/ does")
+            raise UserError(
+                f"{missing[0]}: no such file; the folder must hold the sources of the bodies, as kernels/ does"
+            )
         return sources
 
 
@@ -100,9 +102,7 @@ def subject(
         whole[0].using(body)  # complains about an unknown name
     original = parse(read_ptx(path), filename=str(path))
     chosen_backend = backend or LoweringBackend()
-    return Subject(
-        contract, original, chosen, body=body, fusion=fusion, backend=chosen_backend, kernels=kernels
-    )
+    return Subject(contract, original, chosen, body=body, fusion=fusion, backend=chosen_backend, kernels=kernels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,9 +60,9 @@ def verify(
 ) -> VerifyReport:
     """Run both kernels over every kind of data under every model and compare all outputs byte for byte.
 
-    Data at an edge runs over two blocks under the first model only. With `oracle` the translated kernel is also compared
-    with the PTX oracle. A kernel that faults differs. At the first difference the run stops, and with `search` the first
-    differing phase is found.
+    Data at an edge runs over two blocks under the first model only. With `oracle` the translated kernel is also
+    compared with the PTX oracle. A kernel that faults differs. At the first difference the run stops, and with
+    `search` the first differing phase is found.
     """
     show = progress or Progress(quiet=True)
     device = what.backend.device()

@@ -104,32 +104,32 @@ def test_what_is_linked_once_runs_in_any_space() -> None:
 
 def test_shared_variables_of_the_module_are_the_same_in_a_function() -> None:
     text = """
-    .shared .align 4 .b32 box[2];
-    .func put(.param .b32 x)
-    {
-    	.reg .b32 %r<2>;
-    	.shared .align 4 .b32 own[4];
-    	ld.param.b32 %r1, [x];
-    	st.shared.b32 [own], 5;
-    	st.shared.b32 [box+4], %r1;
-    	ret;
-    }
-    .visible .entry k(.param .u64 p_out)
-    {
-    	.reg .b32 %r<4>;
-    	.reg .b64 %rd<2>;
-    	.param .b32 x;
-    	ld.param.u64 %rd1, [p_out];
-    	mov.b32 %r1, 9;
-    	st.shared.b32 [box], 4;
-    	st.param.b32 [x], %r1;
-    	call put, (x);
-    	ld.shared.b32 %r2, [box];
-    	ld.shared.b32 %r3, [box+4];
-    	st.global.v2.b32 [%rd1], {%r2, %r3};
-    	ret;
-    }
-    """
+.shared .align 4 .b32 box[2];
+.func put(.param .b32 x)
+{
+	.reg .b32 %r<2>;
+	.shared .align 4 .b32 own[4];
+	ld.param.b32 %r1, [x];
+	st.shared.b32 [own], 5;
+	st.shared.b32 [box+4], %r1;
+	ret;
+}
+.visible .entry k(.param .u64 p_out)
+{
+	.reg .b32 %r<4>;
+	.reg .b64 %rd<2>;
+	.param .b32 x;
+	ld.param.u64 %rd1, [p_out];
+	mov.b32 %r1, 9;
+	st.shared.b32 [box], 4;
+	st.param.b32 [x], %r1;
+	call put, (x);
+	ld.shared.b32 %r2, [box];
+	ld.shared.b32 %r3, [box+4];
+	st.global.v2.b32 [%rd1], {%r2, %r3};
+	ret;
+}
+"""
     assert outputs(text)[:2].tolist() == [4, 9]
 
 
@@ -151,7 +151,7 @@ def test_what_has_no_semantics_is_refused_by_name(change: tuple[str, str], messa
 
 def test_a_fault_in_a_function_names_call_and_statement() -> None:
     text = (FUNCTIONS + KERNEL).replace("[frame+4], %r1", "[frame+400], %r1")
-    with pytest.raises(MemoryFault, match=r"call\.uni .*: line \d+, s\d+: call .*: line \d+, s\d+: st\.local.*of local"):
+    with pytest.raises(MemoryFault, match=r"call\.uni .*: line \d+, s\d+: call .*: line \d+, s\d+: st\.local.*local"):
         outputs(text)
 
 

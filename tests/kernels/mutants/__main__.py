@@ -1,4 +1,4 @@
-"""`python -m tests.kernels.mutants [--body direct] [--limit N] [--again]`: judge every mutant of a body; `make mutants`.
+"""`python -m tests.kernels.mutants [--body direct] [--limit N] [--again]`: judge all mutants of a body.
 
 Results are appended to build/mutants-BODY.jsonl as they come; a second run goes on where the first stopped. One process
 judges, at the lowest priority, and is replaced where a mutant keeps it busy for too long.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.kernels.mutants.judge import GREEN, SLOWER, Verdict
 from tests.kernels.mutants.operators import Mutant
-from tests.kernels.mutants.report import summary
+from tests.kernels.mutants.report import page, summary
 from tests.kernels.mutants.sources import BODIES, all_mutants
 from tests.kernels.mutants.worker import Worker
 
@@ -26,16 +26,21 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=None, help="judge at most so many")
     parser.add_argument("--again", action="store_true", help="judge those again that showed no difference")
     parser.add_argument("--report", action="store_true", help="judge none, print what is known")
+    parser.add_argument("--page", action="store_true", help="with --report: print the body's part of docs/mutants.md")
     given = parser.parse_args()
     path = Path("build") / f"mutants-{given.body}.jsonl"
     path.parent.mkdir(exist_ok=True)
     known = read_results(path)
     wanted = all_mutants(given.body)
     if not given.report:
-        missing = [m for m in wanted if m.name not in known or (given.again and known[m.name].outcome in (GREEN, SLOWER))]
+        missing = [
+            m for m in wanted if m.name not in known or (given.again and known[m.name].outcome in (GREEN, SLOWER))
+        ]
         _judge_all(given.body, missing[: given.limit], path)
         known = read_results(path)
-    print(summary(given.body, {m.name: known[m.name] for m in wanted if m.name in known}, len(wanted)))
+    results = {m.name: known[m.name] for m in wanted if m.name in known}
+    show = page if given.page else summary
+    print(show(given.body, results, len(wanted)))
 
 
 def read_results(path: Path) -> dict[str, Verdict]:

@@ -7,6 +7,7 @@ exchanged neighbouring arguments, deleted statements, booleans and rounding mode
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
 from collections.abc import Iterator
@@ -30,7 +31,9 @@ class Mutant:
     @property
     def name(self) -> str:
         """Key in result files: stays the same while the file's text does."""
-        return f"{self.file}:{self.line}:{self.start}-{self.end} {self.operator} {_short(self.old)} -> {_short(self.text)}"
+        return (
+            f"{self.file}:{self.line}:{self.start}-{self.end} {self.operator} {_short(self.old)} -> {_short(self.text)}"
+        )
 
     def apply(self, source: str) -> str:
         """The mutated source."""
@@ -51,7 +54,9 @@ _EXCHANGED = {
 _OPERATOR = re.compile(r"(?<= )(<<|>>|<=|>=|==|!=|&&|\|\||\|=|\+=|[-<>+*&|^])(?= |\n)")
 _WORDS = {"true": "false", "false": "true", "propagate": "in_range", "exact": "propagate", "direct": "narrow",
           "relu": "plain", "activate": "plain"}  # fmt: skip
-_WORD = re.compile(r"(?<![\w])(?:Requantise::|RowOrder::|StageMode::)?(true|false|propagate|exact|direct|relu|activate)(?!\w)(?! =|,\s*//)")
+_WORD = re.compile(
+    r"(?<![\w])(?:Requantise::|RowOrder::|StageMode::)?(true|false|propagate|exact|direct|relu|activate)(?!\w)(?! =|,\s*//)"  # noqa: E501
+)
 _TERM = r"(\([^()]*(?:\([^()]*\)[^()]*)*\)|[\w.]+(?:\[[^\[\]]*\])*(?:\([^()]*\))?(?:\[[^\[\]]*\])*)"
 _PAIR_OF_SUMS = re.compile(r"\((?P<a>[^()+]+) \+ (?P<b>[^()+]+)\) \+ \((?P<c>[^()+]+) \+ (?P<d>[^()+]+)\)")
 _NESTED_SUM = re.compile(r"(?P<a>[\w.\[\]]+) \+\s+\((?P<b>[^()+]+) \+ (?P<c>[^()+]+)\)")
@@ -59,13 +64,19 @@ _IF = re.compile(r"\bif \(")
 _NOT = re.compile(r"(?<![\w)\]])!(?=[\w(])")
 _TERNARY = re.compile(r"\? ([^?:;{}]+) : ([^?:;,{}]+)(?=[;,)])")
 _CALL = re.compile(r"(?<![\w])([A-Za-z_]\w*)(?:<[^<>;()]*>)?\(")
-_STATEMENT = re.compile(r"^[ \t]*(?P<s>(?!return\b|if\b|for\b|else\b|static_assert\b|asm\b|#)[A-Za-z_*][^;{}\n]*;)[ \t]*$", re.M)
-_DECLARATION = re.compile(r"^(?:(?:const|constexpr|static)\s+)?[\w:]+(?:<[^=;]*>)?\s*[&*]*\s+[&*]*\w+\s*(?:[=;{(\[,]|$)")
-_TYPED = re.compile(r"\b(const|auto|uint32_t|uint64_t|int|float|gptr|bool|typename|half2|_Float16|kop|float8|Pairs|int32_t)\s*[&*]?\s*\(?&?\w+")
+_STATEMENT = re.compile(
+    r"^[ \t]*(?P<s>(?!return\b|if\b|for\b|else\b|static_assert\b|asm\b|#)[A-Za-z_*][^;{}\n]*;)[ \t]*$", re.M
+)
+_DECLARATION = re.compile(
+    r"^(?:(?:const|constexpr|static)\s+)?[\w:]+(?:<[^=;]*>)?\s*[&*]*\s+[&*]*\w+\s*(?:[=;{(\[,]|$)"
+)
+_TYPED = re.compile(
+    r"\b(const|auto|uint32_t|uint64_t|int|float|gptr|bool|typename|half2|_Float16|kop|float8|Pairs|int32_t)\s*[&*]?\s*\(?&?\w+"
+)
 
 
 def mutants(file: str, source: str, operators: frozenset[str] | None = None) -> list[Mutant]:
-    """Every mutant of a source, in the order of its text. Comments, strings, typedefs and `#` lines stay as they are."""
+    """Every mutant of a source, by place. Comments, strings, typedefs and `#` lines stay as they are."""
     blind = _SKIPPED.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), source)
     found: dict[tuple[int, int, str], Mutant] = {}
     for operator, changes in _OPERATORS.items():
@@ -146,13 +157,15 @@ def _arguments(text: str) -> Iterator[Replacement]:
         parts = _split(text, match.end(), end)
         if any(_TYPED.search(text[a:b]) for a, b in parts):
             continue
-        for (a, b), (c, d) in zip(parts, parts[1:], strict=False):
+        for (a, b), (c, d) in itertools.pairwise(parts):
             yield a, d, text[c:d] + text[b:c] + text[a:b]
 
 
 def _deletions(text: str) -> Iterator[Replacement]:
     for match in _STATEMENT.finditer(text):
-        if not _DECLARATION.match(match["s"]) and text.count("(", *match.span("s")) == text.count(")", *match.span("s")):
+        if not _DECLARATION.match(match["s"]) and text.count("(", *match.span("s")) == text.count(
+            ")", *match.span("s")
+        ):
             yield match.start("s"), match.end("s"), ";"
 
 

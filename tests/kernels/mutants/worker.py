@@ -53,6 +53,7 @@ class Worker:
 
 def _serve(pipe: Connection, body: str) -> None:
     os.nice(10)
+    os.environ["ZLUDA_RR_CACHE_DIR"] = os.devnull + "/none"  # thousands of compilations, none of which comes again
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     judge = Judge.of(BODIES[body])
     pipe.send("ready")

@@ -1,4 +1,4 @@
-"""A kernel with the functions that it calls, compiled: bodies may be functions of the module (`rewrite --target nvptx`)."""
+"""A kernel with the functions of its module that it calls, compiled; `rewrite --target nvptx` makes such modules."""
 
 from __future__ import annotations
 
@@ -37,13 +37,11 @@ class Linked:
         return max(p.layout.local_bytes for p in (self.program, *self.functions.values()))
 
 
-def link(
-    source: Module | Body, entry: str, memory: AddressSpace, capture: frozenset[int] = frozenset()
-) -> Linked:
+def link(source: Module | Body, entry: str, memory: AddressSpace, capture: frozenset[int] = frozenset()) -> Linked:
     """Compile a kernel and every function of its module that it calls, directly or not.
 
-    Module-scope variables are allocated in `memory`; a space in which they lie elsewhere needs another link. OracleError
-    names a statement without semantics, a kernel that is not there, and a function that calls itself.
+    Module-scope variables are allocated in `memory`; a space in which they lie elsewhere needs another link.
+    OracleError names a statement without semantics, a kernel that is not there, and a function that calls itself.
     """
     body = source if isinstance(source, Body) else _body_of(source, entry)
     with no_collection():
@@ -57,7 +55,9 @@ def link(
     linked = Linked(program, functions)
     dynamic = [name for name, declared in body.variables.items() if declared.count is None]
     if dynamic and linked.shared_bytes > program.layout.shared_bytes:
-        raise OracleError(f"{body.function.name}: {dynamic[0]} has no size, and a function has shared variables of its own")
+        raise OracleError(
+            f"{body.function.name}: {dynamic[0]} has no size, and a function has shared variables of its own"
+        )
     return linked
 
 
@@ -82,7 +82,9 @@ def _reached(module: Module, entry: str, body: Body) -> dict[str, Body]:
             if name not in found:
                 found[name] = linearise(function, module)
                 if any(statement.opcode == "exit" for statement in found[name].statements):
-                    raise OracleError(f"{module.filename}: {name} ends its thread; the oracle only returns from functions")
+                    raise OracleError(
+                        f"{module.filename}: {name} ends its thread; the oracle only returns from functions"
+                    )
             visit(found[name], (*path, name))
 
     visit(body, (entry,))

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from zluda_rr.emulate.memory import AddressSpace, MemoryFault
 from zluda_rr.emulate.ptx.compiler import Constant, Special
 from zluda_rr.emulate.ptx.kinds import Array, Mask
+from zluda_rr.emulate.ptx.linked import Linked, link
 from zluda_rr.emulate.ptx.machine import LANES, Extern, Launch, Machine
 from zluda_rr.emulate.ptx.problem import ExecutionFault, OracleError
-from zluda_rr.emulate.ptx.linked import Linked, link
 from zluda_rr.emulate.ptx.program import Program, Segment
 from zluda_rr.numerics import mma
 from zluda_rr.ptx import Body, Module, Param
@@ -66,7 +66,8 @@ def run_entry(
 
     `params` is the kernel's parameter buffer, `model` one of `numerics.mma.MODELS`, `externs` Python models
     of called functions, `capture` statement numbers. `progress` is called with blocks done and blocks in all.
-    A chunk that executes more than `segment_limit` segments has no end. Blocks run in chunks, lowest first, so kernels whose blocks wait for each other are not supported.
+    Blocks run in chunks, lowest first, so kernels whose blocks wait for each other are not supported. A chunk
+    that executes more than `segment_limit` segments counts as an endless loop.
 
     Raises OracleError for what has no semantics (naming the line), ExecutionFault and MemoryFault for what
     the program does wrong (naming the statement).
