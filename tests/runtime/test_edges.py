@@ -48,8 +48,9 @@ def test_names_and_images_are_all_different(kind: WorkloadKind) -> None:
 def test_single_weights_are_out_of_range_in_one_place_of_a_row_only() -> None:
     """Every place of the 32 bytes that a lane holds occurs, and no other weight of the image is out of range."""
     matrices = [r for r in regions_of(CONTRACT) if r.kind == "matrix"]
+    found = images(WorkloadKind.SINGLE)
     for position in range(32):
-        image = images(WorkloadKind.SINGLE)[f"weight {position} of 32"]
+        image = found[f"weight {position} of 32"]
         for region in matrices:
             rows = image[region.offset : region.offset + region.nbytes].reshape(-1, 32)
             assert set(np.nonzero(rows & 0x40)[1]) == {position}

@@ -173,7 +173,8 @@ class Builder:
         for at, region in self._segments():
             count = region.nbytes // 2
             if region.kind is RegionKind.MATRIX and at == segment:
-                _put(image, region, LARGEST_PROVED | (rng.random(region.nbytes) < signs).astype(np.uint8) << 7)
+                negative = rng.random(region.nbytes) < signs
+                _put(image, region, np.where(negative, 0x80 | LARGEST_PROVED, LARGEST_PROVED).astype(np.uint8))
             elif region.kind is RegionKind.MATRIX:
                 _put(image, region, e4m3_normal(rng, (region.nbytes,), 0.01))
             elif region.kind is RegionKind.COLUMN and region.bounded:

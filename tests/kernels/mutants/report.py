@@ -42,7 +42,8 @@ def _counts(body: str, results: Mapping[str, Verdict], total: int) -> list[str]:
     share = 100 * (counts[RED] + counts[SLOWER]) / tried if tried else 0.0
     lists = f"{counts[REFUSED]} do not compile, {counts[SAME]} give the same code"
     reds = f"{counts[RED]} red by their bytes, {counts[SLOWER]} by their instruction count, {share:.1f} % together"
-    return [f"{body}: {len(results)} of {total} judged; {lists}.", f"Of the other {tried}: {reds}; {counts[GREEN]} green."]
+    first = f"{body}: {len(results)} of {total} judged; {lists}."
+    return [first, f"Of the other {tried}: {reds}; {counts[GREEN]} green."]
 
 
 def page(body: str, results: Mapping[str, Verdict], total: int) -> str:
