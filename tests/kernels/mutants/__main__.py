@@ -33,9 +33,7 @@ def main() -> None:
     known = read_results(path)
     wanted = all_mutants(given.body)
     if not given.report:
-        missing = [
-            m for m in wanted if m.name not in known or (given.again and known[m.name].outcome in (GREEN, SLOWER))
-        ]
+        missing = [m for m in wanted if m.name not in known or (given.again and known[m.name].outcome == GREEN)]
         _judge_all(given.body, missing[: given.limit], path)
         known = read_results(path)
     results = {m.name: known[m.name] for m in wanted if m.name in known}
@@ -55,6 +53,8 @@ def _judge_all(body: str, mutants: list[Mutant], path: Path) -> None:
     with path.open("a") as results:
         for number, mutant in enumerate(mutants):
             verdict = worker.ask(mutant)
+            if verdict is None:
+                continue
             record = {"name": mutant.name, "outcome": verdict.outcome, "why": verdict.why, "code": verdict.code}
             results.write(json.dumps(record) + "\n")
             results.flush()
