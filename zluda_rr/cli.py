@@ -198,7 +198,7 @@ def compile(file: Path, output: Path, entry: str | None, chosen: str | None, as_
     "kinds",
     multiple=True,
     type=click.Choice(["random", "cancellation", "saturating", "special", "small", "bounds", "single"]),
-    help="Kind of data; default: all.",
+    help="Kind of data; default: all, with --stage the first four (docs/mutants.md).",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of weights and inputs.")
 @click.option("--stage", type=int, help="Compare only the accumulators of this phase.")
@@ -236,7 +236,8 @@ def verify(
     names, backend = _cut_names(layer, cuts), choose_backend(zoc)
     what = subject(layer, names, body=body, fusion=_fusion(fusion), backend=backend, kernels=kernels)
     chosen = models or MODELS
-    data = tuple(WorkloadKind(kind) for kind in kinds) or tuple(WorkloadKind)
+    default = [kind for kind in WorkloadKind if stage is None or not kind.at_an_edge]
+    data = tuple(WorkloadKind(kind) for kind in kinds) or tuple(default)
     show = Progress(quiet)
     if stage is None:
         report = verify_layer(what, models=chosen, kinds=data, seed=seed, oracle=oracle, search=search, progress=show)
