@@ -188,11 +188,22 @@ ZRT u32 zrt_movmatrix_trans(u32 value) {
 }
 
 ZRT u32 zrt_lane_id() { return lane_id(); }
+ZRT u32 zrt_lanemask_eq() { return 1u << lane_id(); }
+ZRT u32 zrt_lanemask_lt() { return (1u << lane_id()) - 1; }
+ZRT u32 zrt_lanemask_le() { return (2u << lane_id()) - 1; }
+ZRT u32 zrt_lanemask_gt() { return ~((2u << lane_id()) - 1); }
+ZRT u32 zrt_lanemask_ge() { return ~((1u << lane_id()) - 1); }
 
-// Blocks of the grid per axis: the first three words of the hidden kernel arguments (LLVM AMDGPUUsage, code object V5).
-ZRT u32 zrt_grid_size_x() { return ((const __attribute__((address_space(4))) u32*)__builtin_amdgcn_implicitarg_ptr())[0]; }
-ZRT u32 zrt_grid_size_y() { return ((const __attribute__((address_space(4))) u32*)__builtin_amdgcn_implicitarg_ptr())[1]; }
-ZRT u32 zrt_grid_size_z() { return ((const __attribute__((address_space(4))) u32*)__builtin_amdgcn_implicitarg_ptr())[2]; }
+// Blocks of the grid and threads of a block per axis: three words, then three halves of the hidden kernel arguments
+// (LLVM AMDGPUUsage, code object V5).
+typedef const __attribute__((address_space(4))) u32* HiddenWords;
+typedef const __attribute__((address_space(4))) u16* HiddenHalves;
+ZRT u32 zrt_grid_size_x() { return ((HiddenWords)__builtin_amdgcn_implicitarg_ptr())[0]; }
+ZRT u32 zrt_grid_size_y() { return ((HiddenWords)__builtin_amdgcn_implicitarg_ptr())[1]; }
+ZRT u32 zrt_grid_size_z() { return ((HiddenWords)__builtin_amdgcn_implicitarg_ptr())[2]; }
+ZRT u32 zrt_block_size_x() { return ((HiddenHalves)__builtin_amdgcn_implicitarg_ptr())[6]; }
+ZRT u32 zrt_block_size_y() { return ((HiddenHalves)__builtin_amdgcn_implicitarg_ptr())[7]; }
+ZRT u32 zrt_block_size_z() { return ((HiddenHalves)__builtin_amdgcn_implicitarg_ptr())[8]; }
 
 // --------------------------------------------------------------------------------------------------------- surfaces
 
@@ -209,23 +220,43 @@ typedef u16x4 __attribute__((address_space(1))) * TexelPointer;
 LOCAL TexelPointer texel_at(SurfacePointer surface, u32 x_bytes, u32 y) {
   return (TexelPointer)(surface->base + (u64)y * surface->pitch + x_bytes);
 }
-LOCAL bool inside(SurfacePointer surface, u32 x_bytes, u32 y) {
-  return x_bytes < surface->width * surface->bytes_per_texel && y < surface->height;
+
+// What to do outside: give zeros or drop (.zero), go to the edge (.clamp), end the program (.trap).
+enum Outside { ZERO, CLAMP, TRAP };
+
+// Whether `bytes` bytes at x (in bytes, a multiple of them) and y lie inside a 2D surface; CLAMP moves x and y there.
+LOCAL bool inside(SurfacePointer surface, int& x, int& y, int bytes, u32 outside) {
+  u32 row = surface->width * surface->bytes_per_texel;
+  if (outside == CLAMP) {
+    int right = (int)row - bytes, bottom = (int)surface->height - 1;
+    x = x < 0 ? 0 : x > right ? right : x;
+    y = y < 0 ? 0 : y > bottom ? bottom : y;
+  }
+  bool in = (u32)x < (row & -bytes) && (u32)y < surface->height;
+  if (!in && outside == TRAP) __builtin_trap();
+  return in;
 }
 
-// suld.b.2d.v4.b16.zero: x in bytes; zeros outside.
-ZRT u16x4 zrt_suld_2d_v4_b16_zero(u64 handle, u32 x_bytes, u32 y) {
-  SurfacePointer surface = (SurfacePointer)handle;
-  u16x4 out = {};
-  if (inside(surface, x_bytes, y)) out = *texel_at(surface, x_bytes, y);
-  return out;
-}
-
-// sust.b.2d.v4.b16.zero: x in bytes; dropped outside.
-ZRT void zrt_sust_2d_v4_b16_zero(u64 handle, u32 x_bytes, u32 y, u16x4 texel) {
-  SurfacePointer surface = (SurfacePointer)handle;
-  if (inside(surface, x_bytes, y)) *texel_at(surface, x_bytes, y) = texel;
-}
+// suld.b.2d and sust.b.2d of 1 to 16 bytes.
+#define SURFACE(name, type)                                                                                      \
+  LOCAL type __attribute__((address_space(1))) * at_##name(SurfacePointer surface, u32 x, u32 y) {               \
+    return (type __attribute__((address_space(1)))*)(surface->base + (u64)y * surface->pitch + x);               \
+  }                                                                                                              \
+  ZRT type zrt_suld_2d_##name(u64 handle, int x, int y, u32 outside) {                                           \
+    SurfacePointer surface = (SurfacePointer)handle;                                                             \
+    type out = {};                                                                                               \
+    if (inside(surface, x, y, sizeof(type), outside)) out = *at_##name(surface, x, y);                           \
+    return out;                                                                                                  \
+  }                                                                                                              \
+  ZRT void zrt_sust_2d_##name(u64 handle, int x, int y, u32 outside, type texel) {                               \
+    SurfacePointer surface = (SurfacePointer)handle;                                                             \
+    if (inside(surface, x, y, sizeof(type), outside)) *at_##name(surface, x, y) = texel;                         \
+  }
+SURFACE(i8, u8)
+SURFACE(i16, u16)
+SURFACE(i32, u32)
+SURFACE(v2i32, u32x2)
+SURFACE(v4i32, u32x4)
 
 // tex.base.2d.v4.f16.s32: integer texel coordinates, clamped to the edge.
 ZRT u16x4 zrt_tex_2d_v4_f16_s32(u64 handle, int x, int y) {
@@ -238,32 +269,40 @@ ZRT u16x4 zrt_tex_2d_v4_f16_s32(u64 handle, int x, int y) {
 
 // ------------------------------------------------------------------------------------------------------------- bits
 
-// bfe.u32 / bfe.s32: `length` bits from `position`; bits beyond the word are zeros or copies of the sign.
-ZRT u32 zrt_bfe_u32(u32 value, u32 position, u32 length) {
+// bfe: `length` bits from `position` (low bytes of both); bits beyond the word are zeros or copies of the sign.
+template <typename T>
+LOCAL T low_bits(u32 count) { return count >= 8 * sizeof(T) ? ~(T)0 : ((T)1 << count) - 1; }
+template <typename T>
+LOCAL T extract_unsigned(T value, u32 position, u32 length) {
   position &= 255;
-  length &= 255;
-  u64 field = position > 31 ? 0 : value >> position;
-  return length > 31 ? (u32)field : (u32)field & ((1u << length) - 1);
+  return position >= 8 * sizeof(T) ? 0 : (value >> position) & low_bits<T>(length & 255);
 }
-ZRT u32 zrt_bfe_s32(u32 value, u32 position, u32 length) {
+template <typename T, typename S>
+LOCAL T extract_signed(T value, u32 position, u32 length) {
+  const u32 top = 8 * sizeof(T) - 1;
   position &= 255;
   length &= 255;
   if (length == 0) return 0;
-  u32 shift = position > 31 ? 31 : position;
-  int field = (int)value >> shift;
-  u32 kept = length > 31 - shift ? 32 - shift : length;
-  return (u32)(field << (32 - kept)) == 0 && kept == 32 ? (u32)field : (u32)((field << (32 - kept)) >> (32 - kept));
+  u32 shift = position > top ? top : position;
+  S field = (S)value >> shift;
+  u32 unused = length > top - shift ? 0 : top + 1 - length;
+  return (T)((S)((T)field << unused) >> unused);
 }
+ZRT u32 zrt_bfe_u32(u32 value, u32 position, u32 length) { return extract_unsigned<u32>(value, position, length); }
+ZRT u64 zrt_bfe_u64(u64 value, u32 position, u32 length) { return extract_unsigned<u64>(value, position, length); }
+ZRT u32 zrt_bfe_s32(u32 value, u32 position, u32 length) { return extract_signed<u32, int>(value, position, length); }
+ZRT u64 zrt_bfe_s64(u64 value, u32 position, u32 length) { return extract_signed<u64, long long>(value, position, length); }
 
-// bfi.b32: `length` bits of `field` into `value` at `position`.
-ZRT u32 zrt_bfi_b32(u32 field, u32 value, u32 position, u32 length) {
+// bfi: `length` bits of `field` into `value` at `position`.
+template <typename T>
+LOCAL T insert_field(T field, T value, u32 position, u32 length) {
   position &= 255;
-  length &= 255;
-  if (position > 31) return value;
-  u32 ones = length > 31 ? ~0u : (1u << length) - 1;
-  u32 mask = ones << position;
+  if (position >= 8 * sizeof(T)) return value;
+  T mask = low_bits<T>(length & 255) << position;
   return (value & ~mask) | ((field << position) & mask);
 }
+ZRT u32 zrt_bfi_b32(u32 field, u32 value, u32 position, u32 length) { return insert_field<u32>(field, value, position, length); }
+ZRT u64 zrt_bfi_b64(u64 field, u64 value, u32 position, u32 length) { return insert_field<u64>(field, value, position, length); }
 
 // prmt.b32, default mode: nibble i of the selector picks byte i of the result from {b, a}; its bit 3 spreads the sign.
 ZRT u32 zrt_prmt_b32(u32 a, u32 b, u32 selector) {

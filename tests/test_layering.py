@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "rewrite": {"analysis", "ptx"},
     "emulate": {"ptx", "numerics"},
     "lower": {"ptx", "toolchain"},
+    "forms": {"lower", "emulate", "ptx"},
     "runtime": {"lower", "emulate", "rewrite", "analysis", "numerics", "ptx", "image", "toolchain"},
     "hook": {"rewrite", "image", "toolchain", "ptx"},
     # Not in runtime, whose emulators would have to be loaded first.

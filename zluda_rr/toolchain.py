@@ -288,7 +288,7 @@ def kernel_resources(assembly: str, kernel: str) -> KernelResources:
     # One list item per kernel: "  - .args:" starts it, the keys are sorted and ".name" is one of them.
     for item in re.split(r"\n  - (?=\.)", metadata)[1:]:
         fields = dict(re.findall(r"^\s{0,4}(\.\w+):\s+(\S+)$", item, re.MULTILINE))
-        if fields.get(".name") == kernel:
+        if fields.get(".name", "").strip("'\"") == kernel:  # a name with `$` is quoted
             return KernelResources(
                 vgprs=int(fields[".vgpr_count"]),
                 sgprs=int(fields[".sgpr_count"]),

@@ -187,6 +187,8 @@ def test_e4m3_decoding_of_every_byte_in_both_positions() -> None:
 def test_special_registers() -> None:
     text = (
         "mov.u32 %d0, %laneid; mov.u32 %d1, %tid.x; mov.u32 %d2, %ctaid.x; mov.u32 %d3, %ntid.x; mov.u32 %d4, WARP_SZ;"
+        "mov.u32 %d5, %lanemask_eq; mov.u32 %d6, %lanemask_lt; mov.u32 %d7, %lanemask_le; mov.u32 %d8, %lanemask_gt; "
+        "mov.u32 %d9, %lanemask_ge; mov.u16 %h, %tid.x; cvt.u32.u16 %d10, %h; mov.u32 %d11, %nctaid.x;"
     )
     words = np.zeros((3 * LANES, 1), np.uint32)
-    assert_same(kernel(text, inputs=1, outputs=5), words, WORD * 5)
+    assert_same(kernel(text, inputs=1, outputs=12, declarations=DECLARATIONS), words, WORD * 12)

@@ -6,7 +6,6 @@ import pytest
 
 from tests.ptx.modules import all_files, read
 from zluda_rr.ptx import Block, Instruction, Module, isa, parse
-from zluda_rr.ptx.page import instruction_page
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "instructions.md"
 
@@ -102,9 +101,3 @@ def test_special_registers(name: str) -> None:
     assert isa.is_special_register(name)
     assert not isa.is_special_register(name + "q")
     assert not isa.is_special_register(name[1:])
-
-
-def test_the_page_is_current() -> None:
-    assert DOCS.read_text(encoding="utf-8") == instruction_page(), (
-        "run: python -m zluda_rr.ptx.page > docs/instructions.md"
-    )

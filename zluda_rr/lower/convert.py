@@ -1,24 +1,25 @@
-"""Moves, comparisons, selections and conversions."""
+"""Moves and conversions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from zluda_rr.lower import floating
-from zluda_rr.lower.emitter import Emitter, pair_elements
+from zluda_rr.lower.emitter import Emitter
 from zluda_rr.lower.handler import Handler
-from zluda_rr.lower.scalar import is_float, is_signed, llvm_type, width
+from zluda_rr.lower.modifiers import Modifiers
+from zluda_rr.lower.scalar import BITS, INTEGERS, is_float, is_signed, llvm_type, width
 from zluda_rr.ptx import Operand, Statement, Symbol, Vector
 
 _INTEGER_ROUNDING = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
-_SUFFIX = {"f16": "f16", "f32": "f32", "f64": "f64"}
-_UNSIGNED_NAMES = {"lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
+_FLOATS = ("f16", "f32", "f64")
+_WHOLE = ("u8", "s8", *INTEGERS)
 
 
 def move(e: Emitter, s: Statement) -> None:
     """mov: copy, address of a variable, pack `{a, b}`, unpack into `{a, b}`."""
     mods = e.modifiers(s)
-    (kind,) = mods.types()
+    kind = e.kind(s, mods, (*BITS, *INTEGERS, "f16", "f16x2", "f32", "f64", "pred"))
     e.finish(s, mods)
     target, source = s.operands
     bits = width(kind)
@@ -27,9 +28,10 @@ def move(e: Emitter, s: Statement) -> None:
     elif isinstance(source, Vector):
         e.set(target, _pack(e, source.elements, bits), f"b{bits}")
     elif isinstance(source, Symbol) and source.name != "WARP_SZ":
-        e.set(target, address_of(e, s, source, bits), f"b{bits}")
+        e.set(target, e.address_of(s, source, bits), f"b{bits}")
     else:
-        e.set(target, e.integer(source, bits), "pred" if bits == 1 else f"b{bits}")
+        value = e.value(source, kind)
+        e.set(target, value, kind)
 
 
 def _unpack(e: Emitter, targets: tuple[Operand, ...], value: str, bits: int) -> None:
@@ -49,94 +51,135 @@ def _pack(e: Emitter, sources: tuple[Operand, ...], bits: int) -> str:
     return total
 
 
-def address_of(e: Emitter, s: Statement, symbol: Symbol, bits: int) -> str:
-    """Address of a shared variable (LDS offset) or a kernel parameter, plus the symbol's offset."""
-    name = symbol.name
-    if name in e.body.variables and e.body.variables[name].space == "shared":
-        base = e.op(f'ptrtoint ptr addrspace(3) @"{name}" to i32')
-        value = e.resize(base, 32, bits)
-    elif any(param.name == name for param in e.body.function.params):
-        value = e.resize(e.op(f'ptrtoint ptr addrspace(4) %"{name}" to i64'), 64, bits)
-    else:
-        raise e.refuse(s, f"address of {name}")
-    return e.op(f"add i{bits} {value}, {symbol.offset}") if symbol.offset else value
-
-
-def set_predicate(e: Emitter, s: Statement) -> None:
-    """setp, with a second result (the complement) and a combining predicate where written."""
-    mods = e.modifiers(s)
-    (kind,) = mods.types()
-    ftz = mods.flag("ftz")
-    combine = mods.take("and", "or", "xor")
-    relation = mods.left.removeprefix(".")
-    target, left, right, *third = s.operands
-    if is_float(kind) and kind != "f16x2" and floating.is_relation(relation):
-        result = floating.compare(e, left, right, relation, kind, ftz)
-    elif not is_float(kind) and relation in ("eq", "ne", "lt", "le", "gt", "ge", *_UNSIGNED_NAMES):
-        prefix = "" if relation in ("eq", "ne") else "s" if is_signed(kind) else "u"
-        condition = _UNSIGNED_NAMES.get(relation, prefix + relation)
-        result = e.op(f"icmp {condition} i{width(kind)} {e.value(left, kind)}, {e.value(right, kind)}")
-    else:
-        raise e.refuse(s, f".{relation}.{kind}")
-    first, second = pair_elements(target)
-    complement = e.op(f"xor i1 {result}, true") if second is not None else ""
-    if combine:
-        result = e.op(f"{combine} i1 {result}, {e.integer(third[0], 1)}")
-        complement = e.op(f"{combine} i1 {complement}, {e.integer(third[0], 1)}") if second is not None else ""
-    e.set(first, result, "pred")
-    if second is not None:
-        e.set(second, complement, "pred")
-
-
-def select(e: Emitter, s: Statement) -> None:
-    """selp."""
-    mods = e.modifiers(s)
-    (kind,) = mods.types()
-    e.finish(s, mods)
-    target, yes, no, predicate = s.operands
-    bits = width(kind)
-    condition = e.integer(predicate, 1)
-    chosen = e.op(f"select i1 {condition}, i{bits} {e.integer(yes, bits)}, i{bits} {e.integer(no, bits)}")
-    e.set(target, chosen, f"b{bits}")
-
-
 def convert(e: Emitter, s: Statement) -> None:
     """cvt between integers, f16, f32, f64, and f16x2 to and from e4m3x2."""
     mods = e.modifiers(s)
-    kinds = mods.types()
-    target, *sources = s.operands
+    kinds = tuple(mods.types())
     if "e4m3x2" in kinds:
         _convert_e4m3(e, s)
-        return
-    ftz, rounding = mods.flag("ftz"), mods.take("rn", *_INTEGER_ROUNDING)
-    e.finish(s, mods)
+    elif kinds == ("f16x2", "f32"):
+        _pack_halves(e, s, mods)
+    elif len(kinds) != 2 or not set(kinds) <= {*_FLOATS, *_WHOLE}:
+        raise e.refuse(s, " ".join(f".{kind}" for kind in kinds))
+    elif not is_float(kinds[0]) and not is_float(kinds[1]):
+        _between_integers(e, s, mods, kinds)
+    elif not is_float(kinds[0]):
+        _to_integer(e, s, mods, kinds)
+    elif not is_float(kinds[1]):
+        _from_integer(e, s, mods, kinds)
+    else:
+        _between_floats(e, s, mods, kinds)
+
+
+def _between_integers(e: Emitter, s: Statement, mods: Modifiers, kinds: tuple[str, ...]) -> None:
     to, source = kinds
-    if to == "f16x2" and source == "f32":
-        high, low = (e.op(f"fptrunc float {e.value(part, 'f32')} to half") for part in sources)
-        pair = e.op(f"insertelement <2 x half> poison, half {low}, i32 0")
-        e.set(target, e.op(f"insertelement <2 x half> {pair}, half {high}, i32 1"), "f16x2")
-        return
-    for kind in kinds:
-        if is_float(kind) and kind not in _SUFFIX:
-            raise e.refuse(s, f".{kind}")
-    value = floating.flushed(e, e.value(sources[0], source), source, ftz)
-    e.set(target, floating.flushed(e, _converted(e, value, source, to, rounding), to, ftz), to)
+    sat = mods.flag("sat")
+    e.finish(s, mods)
+    target, operand = s.operands
+    value, signed = e.value(operand, source), is_signed(source)
+    bits = width(source)
+    if sat:
+        (low, high), (least, most) = _bounds(source), _bounds(to)
+        for name, limit, needed in (("max", least, least > low), ("min", most, most < high)):
+            if needed:
+                call = f"llvm.{'s' if signed else 'u'}{name}.i{bits}"
+                value = e.call(f"i{bits}", call, (f"i{bits}", value), (f"i{bits}", str(limit)))
+    e.set(target, e.resize(value, bits, width(to), signed=signed), to)
 
 
-def _converted(e: Emitter, value: str, source: str, to: str, rounding: str) -> str:
+def _bounds(kind: str) -> tuple[int, int]:
+    bits = width(kind)
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed(kind) else (0, (1 << bits) - 1)
+
+
+def _to_integer(e: Emitter, s: Statement, mods: Modifiers, kinds: tuple[str, ...]) -> None:
+    """Always clamps to the result's range. NaN gives 0, or the top bit alone where f64 or 64 bits are involved."""
+    to, source = kinds
+    rounding, ftz = mods.take(*_INTEGER_ROUNDING), mods.flag("ftz")
+    mods.flag("sat")
+    e.finish(s, mods)
+    if not rounding or (ftz and source != "f32"):
+        raise e.refuse(s, "rounding" if not rounding else f".ftz of .{source}")
+    target, operand = s.operands
+    have, want, bits = llvm_type(source), llvm_type(to), width(to)
+    value = floating.flushed(e, e.value(operand, source), source, ftz, always=True)
+    rounded = e.call(have, f"llvm.{_INTEGER_ROUNDING[rounding]}.{source}", (have, value))
+    name = f"llvm.fpto{'s' if is_signed(to) else 'u'}i.sat.{want}.{source}"
+    result = e.call(want, name, (have, rounded))
+    if source == "f64" or bits == 64:
+        nan = e.op(f"fcmp uno {have} {value}, {value}")
+        result = e.op(f"select i1 {nan}, {want} {-(1 << (bits - 1))}, {want} {result}")
+    e.set(target, result, to)
+
+
+def _from_integer(e: Emitter, s: Statement, mods: Modifiers, kinds: tuple[str, ...]) -> None:
+    to, source = kinds
+    mods.flag("rn")
+    sat, ftz = mods.flag("sat"), mods.flag("ftz")
+    e.finish(s, mods)
+    if (ftz and to != "f32") or (sat and to == "f64"):
+        raise e.refuse(s, f"flags of .{to}")
+    target, operand = s.operands
+    how = "sitofp" if is_signed(source) else "uitofp"
+    value = e.op(f"{how} {llvm_type(source)} {e.value(operand, source)} to {llvm_type(to)}")
+    e.set(target, floating.saturated(e, value, to, sat), to)
+
+
+def _between_floats(e: Emitter, s: Statement, mods: Modifiers, kinds: tuple[str, ...]) -> None:
+    to, source = kinds
+    ftz, sat = mods.flag("ftz"), mods.flag("sat")
+    narrowing = kinds == ("f16", "f32")
+    relu, satfinite = narrowing and mods.flag("relu"), narrowing and mods.flag("satfinite")
+    toward_zero = narrowing and mods.flag("rz")
+    integral = mods.take(*_INTEGER_ROUNDING) if to == source else ""
+    if to != source and not toward_zero:
+        mods.flag("rn")
+    e.finish(s, mods)
+    if satfinite and (ftz or sat):
+        raise e.refuse(s, ".satfinite with .ftz or .sat")
+    if (ftz and "f32" not in kinds) or (sat and to == "f64"):
+        raise e.refuse(s, f"flags of .{to}")
+    target, operand = s.operands
     have, want = llvm_type(source), llvm_type(to)
-    if is_float(source) and rounding in _INTEGER_ROUNDING:
-        value = e.call(have, f"llvm.{_INTEGER_ROUNDING[rounding]}.{_SUFFIX[source]}", (have, value))
-    if is_float(source) and is_float(to):
-        if have == want:
-            return value
-        return e.op(f"{'fptrunc' if width(source) > width(to) else 'fpext'} {have} {value} to {want}")
-    if is_float(source):
-        name = f"llvm.fpto{'s' if is_signed(to) else 'u'}i.sat.{want}.{_SUFFIX[source]}"
-        return e.call(want, name, (have, value))
-    if is_float(to):
-        return e.op(f"{'sitofp' if is_signed(source) else 'uitofp'} {have} {value} to {want}")
-    return e.resize(value, width(source), width(to), signed=is_signed(source))
+    value = floating.flushed(e, e.value(operand, source), source, ftz and source == "f32", always=True)
+    if integral:
+        value = e.call(have, f"llvm.{_INTEGER_ROUNDING[integral]}.{source}", (have, value))
+    if satfinite:
+        value = _bounded(e, value)
+    if toward_zero:
+        value = e.op(f"extractelement <2 x half> {_toward_zero(e, value, '0.0')}, i32 0")
+    elif have != want:
+        value = e.op(f"{'fptrunc' if width(source) > width(to) else 'fpext'} {have} {value} to {want}")
+        value = floating.flushed(e, value, to, ftz and kinds == ("f32", "f64"), always=True)
+    e.set(target, floating.rectified(e, floating.saturated(e, value, to, sat), to, relu), to)
+
+
+def _pack_halves(e: Emitter, s: Statement, mods: Modifiers) -> None:
+    """cvt.{rn rz}{.relu}{.satfinite}.f16x2.f32: the first source is the high half."""
+    rounding, relu, satfinite = mods.take("rn", "rz"), mods.flag("relu"), mods.flag("satfinite")
+    e.finish(s, mods)
+    if not rounding:
+        raise e.refuse(s, "only .rn and .rz")
+    target, *sources = s.operands
+    high, low = (_bounded(e, value) if satfinite else value for value in (e.value(part, "f32") for part in sources))
+    if rounding == "rz":
+        pair = _toward_zero(e, low, high)
+    else:
+        halves = [e.op(f"fptrunc float {value} to half") for value in (low, high)]
+        pair = e.op(f"insertelement <2 x half> poison, half {halves[0]}, i32 0")
+        pair = e.op(f"insertelement <2 x half> {pair}, half {halves[1]}, i32 1")
+    e.set(target, floating.rectified(e, pair, "f16x2", relu), "f16x2")
+
+
+def _bounded(e: Emitter, value: str) -> str:
+    """`.satfinite` of f16: an f32 kept within the finite halves, of which the greatest is 65504; NaN stays."""
+    low = e.call("float", "llvm.minimum.f32", ("float", value), ("float", "65504.0"))
+    return e.call("float", "llvm.maximum.f32", ("float", low), ("float", "-65504.0"))
+
+
+def _toward_zero(e: Emitter, low: str, high: str) -> str:
+    """Two f32 as halves, rounded toward zero: v_cvt_pkrtz_f16_f32."""
+    return e.call("<2 x half>", "llvm.amdgcn.cvt.pkrtz", ("float", low), ("float", high))
 
 
 def _convert_e4m3(e: Emitter, s: Statement) -> None:
@@ -155,27 +198,23 @@ def _convert_e4m3(e: Emitter, s: Statement) -> None:
 
 
 def address_conversion(e: Emitter, s: Statement) -> None:
-    """cvta: generic and global addresses are the same here, and shared ones are LDS offsets."""
+    """cvta: generic and global addresses are the same here. Shared memory and parameters have no generic ones."""
     mods = e.modifiers(s)
-    (kind,) = mods.types()
-    back = mods.flag("to")
-    space = mods.take("global", "param", "const", "shared", "shared::cta")
+    kind = e.kind(s, mods, ("u64",))
+    mods.flag("to")
+    space = mods.take("global", "const")
     e.finish(s, mods)
     if not space:
         raise e.refuse(s, "space")
-    if space.startswith("shared") and not back:
-        raise e.refuse(s, "generic addresses of shared memory")
     target, source = s.operands
     if isinstance(source, Symbol):
-        e.set(target, address_of(e, s, source, width(kind)), kind)
+        e.set(target, e.address_of(s, source, width(kind)), kind)
     else:
         e.set(target, e.integer(source, width(kind)), kind)
 
 
 HANDLERS: Mapping[str, Handler] = {
     "mov": move,
-    "setp": set_predicate,
-    "selp": select,
     "cvt": convert,
     "cvta": address_conversion,
 }

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from zluda_rr.lower.modifiers import Modifiers
 from zluda_rr.lower.problem import LoweringError, unsupported
 from zluda_rr.lower.scalar import is_float, is_signed, llvm_type, width
-from zluda_rr.ptx import Body, Immediate, Negated, Operand, Pair, Register, Statement, Symbol, Vector
+from zluda_rr.ptx import Body, Function, Immediate, Negated, Operand, Pair, Register, Statement, Symbol, VarDecl, Vector
 
 # Values of PTX's special registers as IR calls; zrt_ functions are in kernels/ptx_runtime.hip.
 _SPECIAL = {
     "%laneid": "call i32 @zrt_lane_id()",
+    **{f"%lanemask_{name}": f"call i32 @zrt_lanemask_{name}()" for name in ("eq", "lt", "le", "gt", "ge")},
     **{f"%tid.{axis}": f"call i32 @llvm.amdgcn.workitem.id.{axis}()" for axis in "xyz"},
     **{f"%ctaid.{axis}": f"call i32 @llvm.amdgcn.workgroup.id.{axis}()" for axis in "xyz"},
+    **{f"%ntid.{axis}": f"call i32 @zrt_block_size_{axis}()" for axis in "xyz"},
     **{f"%nctaid.{axis}": f"call i32 @zrt_grid_size_{axis}()" for axis in "xyz"},
 }
 WARP_SIZE = 32
@@ -25,19 +27,24 @@ WARP_SIZE = 32
 class Settings:
     """What holds for a whole kernel.
 
-    `flush`: the kernel's mode flushes f32 denormals, so `.ftz` needs no code. `block`: threads of a block (x, y, z).
+    `flush`: the kernel's mode flushes f32 denormals, so `.ftz` needs no code. `block`: threads of a block (x, y, z)
+    where the kernel fixes them (.reqntid). `shared`: LLVM globals of the variables in shared memory. `functions`: those
+    called ones that the module defines, `function_names` their names in LLVM.
     """
 
     filename: str
     flush: bool
-    block: tuple[int, int, int]
+    block: tuple[int, int, int] | None
+    shared: Mapping[VarDecl, str]
+    functions: Mapping[str, Function]
+    function_names: Mapping[str, str]
 
 
 class Emitter:
-    """State of the kernel being written.
+    """State of the function being written.
 
     Every PTX register is an alloca that LLVM promotes; within a basic block the last value written or read is reused
-    directly, which keeps the text short.
+    directly, which keeps the text short. No PTX name becomes a local LLVM name: those are cut at some length.
     """
 
     def __init__(self, body: Body, settings: Settings) -> None:
@@ -48,6 +55,9 @@ class Emitter:
         self.declarations: set[str] = set()
         self._values: dict[str, str] = {}
         self.slots: dict[str, int] = {}
+        self._slot_names: dict[str, str] = {}
+        self._labels = {name: f"l{index}" for index, name in enumerate(body.labels)}
+        self.params = {param.name: f"%p{index}" for index, param in enumerate(body.function.params)}
         self._count = 0
         self._blocks = 0
         self.open = True
@@ -64,9 +74,13 @@ class Emitter:
         self.lines.append(f"  %t{self._count} = {text}")
         return f"%t{self._count}"
 
-    def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
-        """Call `name` with (type, value) arguments, declare it, return the result's name ("" for void)."""
-        self.declarations.add(f"declare {result} @{name}({', '.join(kind for kind, _ in arguments)})")
+    def call(self, result: str, name: str, *arguments: tuple[str, str], local: bool = False) -> str:
+        """Call `name` with (type, value) arguments, return the result's name ("" for void).
+
+        Declares it, unless it is `local`: defined in the same text.
+        """
+        if not local:
+            self.declarations.add(f"declare {result} @{name}({', '.join(kind for kind, _ in arguments)})")
         text = f"call {result} @{name}({', '.join(f'{kind} {value}' for kind, value in arguments)})"
         if result == "void":
             self.line(text)
@@ -129,14 +143,38 @@ class Emitter:
     def slot(self, name: str, bits: int) -> str:
         """Address of a stack variable of `bits`, made on first use; LLVM promotes it."""
         self.slots[name] = bits
-        return f'%"{name}"'
+        return self._slot_names.setdefault(name, f"%v{len(self._slot_names)}")
+
+    def label(self, name: str) -> str:
+        """LLVM block of a PTX label."""
+        return self._labels[name]
+
+    def shared_variable(self, name: str) -> str:
+        """LLVM global of a variable in shared memory, "" where the name is none."""
+        variable = self.body.variables.get(name)
+        return "" if variable is None else self.settings.shared.get(variable, "")
+
+    def address_of(self, statement: Statement, symbol: Symbol, bits: int) -> str:
+        """Address of a shared variable (LDS offset) or a kernel parameter, plus the symbol's offset."""
+        shared = self.shared_variable(symbol.name)
+        if shared:
+            base = self.op(f"ptrtoint ptr addrspace(3) {shared} to i32")
+            value = self.resize(base, 32, bits)
+        elif symbol.name in self.params and self.body.function.kind == "entry":
+            value = self.resize(self.op(f"ptrtoint ptr addrspace(4) {self.params[symbol.name]} to i64"), 64, bits)
+        else:
+            raise self.refuse(statement, f"address of {symbol.name}")
+        return self.op(f"add i{bits} {value}, {symbol.offset}") if symbol.offset else value
 
     # ------------------------------------------------------------------------------------------------ operands
 
-    def integer(self, operand: Operand, bits: int) -> str:
-        """Value of an operand as an integer of `bits`; a wider register is truncated, a narrower zero-extended."""
+    def integer(self, operand: Operand, bits: int, *, floating: bool = False) -> str:
+        """Value of an operand as an integer of `bits`; a wider register is truncated, a narrower zero-extended.
+
+        `floating`: the bits are those of a float, to which floating-point constants of another width are converted.
+        """
         if isinstance(operand, Immediate):
-            return self._immediate(operand, bits)
+            return self._immediate(operand, bits, floating)
         if isinstance(operand, Negated):
             return self.op(f"xor i1 {self.integer(operand.operand, 1)}, true")
         if isinstance(operand, Register) and operand.name in self.body.registers:
@@ -145,18 +183,18 @@ class Emitter:
             return self._special(operand.name, bits)
         raise self.refuse(self.statement, f"operand {operand}")
 
-    def _immediate(self, operand: Immediate, bits: int) -> str:
+    def _immediate(self, operand: Immediate, bits: int, floating: bool) -> str:
         value = operand.value
-        if operand.kind == "f64" and bits == 32:
-            value = _f32_bits(value)
-        elif operand.kind != "int" and bits != (32 if operand.kind == "f32" else 64):
-            raise self.refuse(self.statement, f"constant {operand.text} of another width")
+        if operand.kind != "int" and bits != (have := 32 if operand.kind == "f32" else 64):
+            if not floating:
+                raise self.refuse(self.statement, f"constant {operand.text} of another width")
+            value = _f32_bits(value) if have == 64 else _f64_bits(value)
         return str(value & ((1 << bits) - 1)) if bits > 1 else ("true" if value else "false")
 
     def _special(self, name: str, bits: int) -> str:
         if name == "WARP_SZ":
             return str(WARP_SIZE)
-        if name.startswith("%ntid."):
+        if name.startswith("%ntid.") and self.settings.block is not None:
             return str(self.settings.block["xyz".index(name[-1])])
         if name not in _SPECIAL:
             raise self.refuse(self.statement, f"special register {name}")
@@ -171,10 +209,14 @@ class Emitter:
         how = "trunc" if have > want else "sext" if signed else "zext"
         return self.op(f"{how} i{have} {value} to i{want}")
 
+    def integer_of(self, operand: Operand, kind: str) -> str:
+        """Bits of an operand of PTX type `kind`: a floating-point constant is converted to it."""
+        return self.integer(operand, width(kind), floating=kind in ("f32", "f64"))
+
     def value(self, operand: Operand, kind: str) -> str:
         """Value of an operand as PTX type `kind`, of LLVM type `llvm_type(kind)`."""
         bits = width(kind)
-        value = self.integer(operand, bits)
+        value = self.integer_of(operand, kind)
         return self.op(f"bitcast i{bits} {value} to {llvm_type(kind)}") if is_float(kind) else value
 
     def set(self, operand: Operand, value: str, kind: str) -> None:
@@ -206,6 +248,13 @@ class Emitter:
         """The statement's modifiers, to be taken one by one and then passed to `finish`."""
         return Modifiers(statement)
 
+    def kind(self, statement: Statement, modifiers: Modifiers, allowed: Collection[str]) -> str:
+        """The statement's only type, taken; refuses none, several, and one that is not `allowed`."""
+        kinds = modifiers.types()
+        if len(kinds) != 1 or kinds[0] not in allowed:
+            raise self.refuse(statement, " ".join(f".{kind}" for kind in kinds) or "its type")
+        return kinds[0]
+
     def finish(self, statement: Statement, modifiers: Modifiers) -> None:
         """Refuse a statement of which some modifier was not understood."""
         if modifiers.left:
@@ -223,6 +272,12 @@ def _f32_bits(double_bits: int) -> int:
         return int.from_bytes(struct.pack("<f", value), "little")
     except OverflowError:
         return 0x7F80_0000 | int(value < 0) << 31
+
+
+def _f64_bits(single_bits: int) -> int:
+    """An f32 constant as f64."""
+    (value,) = struct.unpack("<f", single_bits.to_bytes(4, "little"))
+    return int.from_bytes(struct.pack("<d", value), "little")
 
 
 def operand_elements(operand: Operand) -> tuple[Operand, ...]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 
+INTEGERS = ("u16", "s16", "u32", "s32", "u64", "s64")
+BITS = ("b16", "b32", "b64")
 FLOATS = {"f16": "half", "f16x2": "<2 x half>", "f32": "float", "f64": "double"}
 _WIDTHS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "e4m3x2": 16, "e5m2x2": 16, "bf16": 16}
-_NUMBERED = re.compile(r"[bsuf](8|16|32|64|128)$")
+_NUMBERED = re.compile(r"(?:[bsu](8|16|32|64)|f(16|32|64))$")
 
 
 def is_scalar(name: str) -> bool:
@@ -21,7 +23,7 @@ def is_scalar(name: str) -> bool:
 def width(name: str) -> int:
     """Bits of a type: 32 for `f16x2`."""
     numbered = _NUMBERED.match(name)
-    return _WIDTHS[name] if numbered is None else int(numbered[1])
+    return _WIDTHS[name] if numbered is None else int(numbered[1] or numbered[2])
 
 
 def is_float(name: str) -> bool:

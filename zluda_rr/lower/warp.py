@@ -39,8 +39,8 @@ def transpose(e: Emitter, s: Statement) -> None:
 def vote(e: Emitter, s: Statement) -> None:
     """vote.sync.{any,all,uni}.pred and .ballot.b32."""
     mods = e.modifiers(s)
-    mods.types()
     mode = mods.take("any", "all", "uni", "ballot")
+    e.kind(s, mods, ("b32",) if mode == "ballot" else ("pred",))
     sync = mods.flag("sync")
     e.finish(s, mods)
     if not sync or not mode:
@@ -56,6 +56,12 @@ def vote(e: Emitter, s: Statement) -> None:
     none = e.op(f"xor i1 {some}, true")
     result = {"any": some, "all": every, "uni": e.op(f"or i1 {every}, {none}")}[mode]
     e.set(target, result, "pred")
+
+
+def active_mask(e: Emitter, s: Statement) -> None:
+    """activemask.b32: the lanes that execute it."""
+    (target,) = s.operands
+    e.set(target, e.call("i32", "llvm.amdgcn.ballot.i32", ("i1", "true")), "b32")
 
 
 def barrier(e: Emitter, s: Statement) -> None:
@@ -87,6 +93,7 @@ HANDLERS: Mapping[str, Handler] = {
     "shfl": shuffle,
     "movmatrix": transpose,
     "vote": vote,
+    "activemask": active_mask,
     "bar": barrier,
     "barrier": barrier,
     "pmevent": event,

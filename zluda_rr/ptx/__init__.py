@@ -32,6 +32,7 @@ from .nodes import (
     Vector,
     type_bytes,
 )
+from .page import form_text, operands_text
 from .parser import parse
 from .printer import print_module
 from .problem import PtxError
@@ -70,9 +71,11 @@ __all__ = [
     "Vector",
     "add_module_item",
     "edit_function",
+    "form_text",
     "isa",
     "linearise",
     "no_collection",
+    "operands_text",
     "parse",
     "print_module",
     "type_bytes",

@@ -133,6 +133,83 @@ def test_shared_variables_of_the_module_are_the_same_in_a_function() -> None:
     assert outputs(text)[:2].tolist() == [4, 9]
 
 
+def test_shared_variables_of_its_own_are_not_its_caller_s_of_that_name() -> None:
+    text = """
+.func put()
+{
+	.shared .align 4 .b32 own;
+	st.shared.b32 [own], 5;
+	ret;
+}
+.visible .entry k(.param .u64 p_out)
+{
+	.reg .b32 %r<4>;
+	.reg .b64 %rd<2>;
+	.shared .align 4 .b32 own;
+	ld.param.u64 %rd1, [p_out];
+	st.shared.b32 [own], 4;
+	call put;
+	ld.shared.b32 %r1, [own];
+	st.global.b32 [%rd1], %r1;
+	ret;
+}
+"""
+    assert outputs(text)[0] == 4
+
+
+BARRIER = """
+.shared .align 4 .b32 box[64];
+.func (.param .b32 result) turned(.param .b32 x)
+{
+	.reg .b32 %r<6>;
+	ld.param.b32 %r1, [x];
+	mov.u32 %r2, box;
+	mad.lo.u32 %r3, %r1, 4, %r2;
+	st.shared.b32 [%r3], %r1;
+	bar.sync 0;
+	sub.s32 %r4, 63, %r1;
+	mad.lo.u32 %r3, %r4, 4, %r2;
+	ld.shared.b32 %r5, [%r3];
+	st.param.b32 [result], %r5;
+	ret;
+}
+.visible .entry k(.param .u64 p_out)
+{
+	.reg .pred %p;
+	.reg .b32 %r<4>;
+	.reg .b64 %rd<4>;
+	.param .b32 x;
+	.param .b32 y;
+	ld.param.u64 %rd1, [p_out];
+	mov.u32 %r1, %tid.x;
+	mul.wide.u32 %rd2, %r1, 4;
+	add.s64 %rd3, %rd1, %rd2;
+	st.param.b32 [x], %r1;
+	call (y), turned, (x);
+	ld.param.b32 %r2, [y];
+	st.global.b32 [%rd3], %r2;
+	ret;
+}
+"""
+
+
+def test_a_barrier_in_a_function_joins_the_warps() -> None:
+    assert outputs(BARRIER).tolist() == [63 - lane for lane in range(64)]
+
+
+@pytest.mark.parametrize("where", ["call (y), turned, (x);", "bar.sync 0;"])
+def test_a_barrier_in_a_function_waits_for_those_that_are_not_in_it(where: str) -> None:
+    """The second warp calls later, or has returned already: PTX would join them, the oracle says that it does not."""
+    early = "setp.gt.u32 %p, %r1, 31;\n\t@%p "
+    text = BARRIER.replace(".reg .b32 %r<6>;", ".reg .b32 %r<6>;\n\t.reg .pred %p;")
+    if where.startswith("call"):
+        text = text.replace(where, f"{early}bra LATER;\n\t{where}\n\tret;\nLATER:\n\t{where}")
+    else:
+        text = text.replace(where, f"{early}ret;\n\t{where}")
+    with pytest.raises(ExecutionFault, match="not reached by every live thread of its block in the same call"):
+        outputs(text)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -60,7 +60,7 @@ def test_a_model_must_return_what_the_function_declares() -> None:
         ("add.rz.f32 %d0, %a0, %a0;", r"line 25, s14: add\.rz\.f32 .*: \.rz has no semantics here"),
         ("wmma.load.a.sync.aligned %d0, [%a0];", "s14: wmma"),
         ("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%d0,%d0},{%a0,%a0,%a0,%a0},{%a0,%a0},{%a0,%a0};", "mma"),
-        ("fma.rn.f64 %w, %w, %w, %w;", "f64 fma"),
+        ("fma.rz.f64 %w, %w, %w, %w;", r"\.rz has no semantics"),
         ("suld.b.1d.b32.zero %d0, [%w, {%a0}];", r"suld.*(2d|coordinates|1d)"),
         ("mov.u32 %d0, %clock;", "%clock"),
         ("bar.red.popc.u32 %d0, 0, %a1;", "no semantics"),

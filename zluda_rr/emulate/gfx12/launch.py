@@ -85,10 +85,14 @@ class Emulator:
 
         `kernarg` holds the explicit arguments at their offsets; the hidden ones are filled in here. `model` is
         the WMMA accumulation model (`numerics.mma`). Raises EmulationError for an instruction that is not
-        known and MemoryFault for a bad access; the exception's notes name the instruction. A batch that executes
-        more than `block_limit` straight runs of instructions counts as an endless loop.
+        known or a block larger than the code object allows, MemoryFault for a bad access; the exception's notes name
+        the instruction. A batch that executes more than `block_limit` straight runs of instructions counts as an
+        endless loop.
         """
         kernel, launch = self._kernel, Launch(grid, block)
+        if launch.items > kernel.max_workgroup_size:
+            limit = kernel.max_workgroup_size
+            raise EmulationError(f"a block of {launch.items} threads, at most {limit} in this code object")
         arguments = _arguments(kernel, launch, kernarg, dynamic_lds)
         image, code_base, kernarg_address = _image(self._code_object, arguments)
         self._bus.attach(memory, image)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zluda_rr.emulate.memory import MemoryFault
 from zluda_rr.emulate.ptx.compiler import Compiler, Op, Reader
 from zluda_rr.emulate.ptx.integer import Handler
-from zluda_rr.emulate.ptx.kinds import DTYPES, Array, Mask, Spec
+from zluda_rr.emulate.ptx.kinds import BITS, DTYPES, INTEGERS, Array, Mask, Spec
 from zluda_rr.emulate.ptx.machine import Machine, out_of_range
 from zluda_rr.emulate.ptx.problem import Unsupported
 from zluda_rr.ptx import Address, Operand, Register, Statement, Symbol, Vector
@@ -172,13 +172,18 @@ _ATOMIC: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
 )
 
 
+_ATOMIC_TYPES = MappingProxyType(
+    {"add": INTEGERS | {"f32", "f64"}, **dict.fromkeys(("and", "or", "xor", "exch"), INTEGERS | BITS)}
+)
+
+
 def atomic(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
     """atom and red of 32- and 64-bit integers (add also of f32): lanes one after the other, in warp and lane
     order."""
     _allow(spec, tuple(_ATOMIC))
     operations = [flag for flag in spec.flags if flag in _ATOMIC]
     name = spec.type
-    if len(operations) != 1 or (name == "f32" and operations != ["add"]) or DTYPES[name].itemsize < 4:
+    if len(operations) != 1 or name not in _ATOMIC_TYPES.get(operations[0], INTEGERS) or DTYPES[name].itemsize < 4:
         raise Unsupported("this atomic operation")
     function = _ATOMIC[operations[0]]
     *destination, place, value = statement.operands

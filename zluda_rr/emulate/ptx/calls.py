@@ -13,7 +13,9 @@ from zluda_rr.emulate.ptx.integer import Handler
 from zluda_rr.emulate.ptx.kinds import Array, Mask, Spec
 from zluda_rr.emulate.ptx.machine import Callee, ExternCall, Machine
 from zluda_rr.emulate.ptx.problem import OracleError, Unsupported
-from zluda_rr.ptx import Group, Operand, Statement, Symbol
+from zluda_rr.ptx import Function, Group, Operand, Statement, Symbol
+
+_NO_SCALARS = "a model takes scalars of 4 or 8 bytes and gives at most one"
 
 
 def call(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
@@ -22,17 +24,23 @@ def call(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
     results, name, arguments = _parts(statement)
     places = [_parameter(compiler, operand) for operand in arguments]
     returned = [_parameter(compiler, operand) for operand in results]
+    scalars = len(returned) <= 1 and all(_is_scalar(compiler, operand) for operand in (*arguments, *results))
+    function = compiler.defined(name)
+    if function is not None:
+        _check(function, [nbytes for _, nbytes in places], [nbytes for _, nbytes in returned])
+    elif not scalars:
+        raise Unsupported(_NO_SCALARS)
     line = statement.line
 
     def execute(machine: Machine, mask: Mask | None) -> None:
         model = machine.externs.get(name)
         if model is None and name in machine.functions:
-            _enter(machine, machine.functions[name], places, returned, mask, f"line {line}: call to {name}")
+            _enter(machine, machine.functions[name], places, returned, mask)
             return
         if model is None:
             raise OracleError(f"line {line}: call to {name}, which has no model; pass one in `externs`")
-        if len(returned) > 1 or any(nbytes not in (4, 8) for _, nbytes in (*places, *returned)):
-            raise OracleError(f"line {line}: call to {name}: a model takes and gives scalars of 4 or 8 bytes")
+        if not scalars:
+            raise OracleError(f"line {line}: call to {name}: {_NO_SCALARS}")
         values = tuple(_read(machine, place, nbytes) for place, nbytes in places)
         active = machine.full if mask is None else mask
         outcome = model(ExternCall(values, active, machine.shared, machine.block_of_warp, machine.memory))
@@ -42,19 +50,26 @@ def call(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
     return execute
 
 
+def _check(function: Function, arguments: list[int], results: list[int]) -> None:
+    """Unsupported where a call is not one of that function; sizes are in bytes."""
+    if function.kind == "entry":
+        raise Unsupported(f"{function.name} is a kernel")
+    for what, given, params in (("arguments", arguments, function.params), ("results", results, function.returns)):
+        if given != [param.nbytes for param in params]:
+            raise Unsupported(f"the {what} are not those of its definition")
+
+
 def _enter(
     machine: Machine,
     function: Callee,
     places: Sequence[tuple[int, int]],
     returned: Sequence[tuple[int, int]],
     mask: Mask | None,
-    where: str,
 ) -> None:
-    """Copy the arguments to the function's frame, run it, copy its results back."""
-    for what, given, wanted in (("arguments", places, function.arguments), ("results", returned, function.results)):
-        if [nbytes for _, nbytes in given] != [nbytes for _, nbytes in wanted]:
-            raise OracleError(f"{where}: the {what} are not those of its definition")
+    """Copy the arguments to the function's frame, run it, copy its results back; zeros where it sets none."""
     chosen = slice(None) if mask is None else mask.reshape(-1)
+    for target, nbytes in function.results:
+        _columns(machine, target, nbytes)[chosen] = 0
     for (source, nbytes), (target, _) in zip(places, function.arguments, strict=True):
         _columns(machine, target, nbytes)[chosen] = _columns(machine, source, nbytes)[chosen]
     function.run(machine, mask)
@@ -62,11 +77,11 @@ def _enter(
         _columns(machine, target, nbytes)[chosen] = _columns(machine, source, nbytes)[chosen]
 
 
-def callees(statements: Iterable[Statement]) -> Iterator[str]:
-    """Names of the functions that are called directly."""
+def callees(statements: Iterable[Statement]) -> Iterator[tuple[Statement, str]]:
+    """Direct calls and the names of what they call."""
     for statement in statements:
         if statement.opcode == "call":
-            yield from (operand.name for operand in statement.operands if isinstance(operand, Symbol))
+            yield from ((statement, operand.name) for operand in statement.operands if isinstance(operand, Symbol))
 
 
 def _parts(statement: Statement) -> tuple[tuple[Operand, ...], str, tuple[Operand, ...]]:
@@ -93,6 +108,11 @@ def _parameter(compiler: Compiler, operand: Operand) -> tuple[int, int]:
     if declared is None or declared.space != "param" or declared.nbytes is None:
         raise Unsupported(f"{operand.name} is no .param variable of known size")
     return compiler.symbol(operand)[1], declared.nbytes
+
+
+def _is_scalar(compiler: Compiler, operand: Operand) -> bool:
+    declared = compiler.body.variables[operand.name] if isinstance(operand, Symbol) else None
+    return declared is not None and declared.count == 1 and declared.nbytes in (4, 8)
 
 
 def _columns(machine: Machine, place: int, nbytes: int) -> NDArray[np.uint8]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from zluda_rr.emulate.ptx.compiler import Compiler, Op, Reader, Writer
+from zluda_rr.emulate.ptx.half import flush_half
 from zluda_rr.emulate.ptx.integer import Handler
 from zluda_rr.emulate.ptx.kinds import BITS, DTYPES, FLOATS, INTEGERS, Array, Mask, Spec
 from zluda_rr.emulate.ptx.machine import Machine
@@ -45,18 +46,29 @@ def comparison(spec: Spec, name: str) -> Comparison:
         raise Unsupported("one comparison operator is expected")
     (operator,) = operators
     if name not in FLOATS:
+        if "ftz" in spec.flags:
+            raise Unsupported(f".ftz comparison of .{name}")
+        if operator in _UNSIGNED and name[0] == "s":
+            raise Unsupported(f".{operator} of .{name}")
         plain = _UNSIGNED.get(operator, operator)
         if plain not in _ORDERED or (name in BITS | {"pred"} and plain not in ("eq", "ne")):
             raise Unsupported(f".{operator} of .{name}")
         return _ORDERED[plain]
     floats = _float_comparison(operator)
     if name in ("f16", "f16x2"):
-        if "ftz" in spec.flags:
-            raise Unsupported(f".ftz comparison of .{name}")
-        return lambda a, b: floats(f16.half_to_float(a.view(np.uint16)), f16.half_to_float(b.view(np.uint16)))
+        before = flush_half if "ftz" in spec.flags else _same
+        return lambda a, b: floats(
+            f16.half_to_float(before(a.view(np.uint16))), f16.half_to_float(before(b.view(np.uint16)))
+        )
     if "ftz" in spec.flags:
+        if name != "f32":
+            raise Unsupported(f".ftz comparison of .{name}")
         return lambda a, b: floats(flush(a), flush(b))
     return floats
+
+
+def _same(a: Array) -> Array:
+    return a
 
 
 def _is_operator(flag: str) -> bool:
@@ -178,6 +190,8 @@ def select_by_sign(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
     write = compiler.writer(destination, name)
     a, b, c = (compiler.reader(left, name), compiler.reader(right, name), compiler.reader(condition, test))
     ftz = "ftz" in spec.flags
+    if ftz and test != "f32":
+        raise Unsupported(f".ftz with .{test}")
 
     def execute(machine: Machine, mask: Mask | None) -> None:
         r = machine.r

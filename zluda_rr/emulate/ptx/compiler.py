@@ -12,7 +12,7 @@ import numpy as np
 from zluda_rr.emulate.ptx.kinds import DTYPES, STORAGE, Array, Mask
 from zluda_rr.emulate.ptx.machine import Machine
 from zluda_rr.emulate.ptx.problem import Unsupported
-from zluda_rr.ptx import Body, Immediate, Operand, Register, Statement, Symbol
+from zluda_rr.ptx import Body, Function, Immediate, Operand, Register, Statement, Symbol
 
 Reader = Callable[[list[Array]], Array]
 Writer = Callable[[Machine, Array, Mask | None], None]
@@ -50,12 +50,21 @@ class RegisterSlot:
 SlotKind = Constant | Special | RegisterSlot
 
 
+Defined = Callable[[str], Function | None]
+
+
+def _no_function(name: str) -> Function | None:
+    return None
+
+
 @dataclass(slots=True)
 class Compiler:
-    """Slots of one body. `addresses` maps variable and parameter names to (space, address)."""
+    """Slots of one body. `addresses` maps variable and parameter names to (space, address), `defined` the name of a
+    function with a body in the module to the function."""
 
     body: Body
     addresses: dict[str, tuple[str, int]]
+    defined: Defined = _no_function
     slots: list[SlotKind] = field(default_factory=list)
     _index: dict[object, int] = field(default_factory=dict)
 

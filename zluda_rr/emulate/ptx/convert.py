@@ -30,6 +30,10 @@ def convert(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
     result, source = spec.types
     if "x2" in result or "x2" in source:
         return _packed(compiler, statement, spec)
+    if "ftz" in spec.flags and "f32" not in spec.types:
+        raise Unsupported(".ftz without .f32")
+    if "sat" in spec.flags and result == "f64":
+        raise Unsupported(".sat of .f64")
     if result in INTEGERS and source in INTEGERS:
         return _between_integers(compiler, statement, spec)
     if result in INTEGERS and source in _SCALAR_FLOATS:
@@ -48,7 +52,7 @@ def _packed(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
     if spec.types == ("f16x2", "e4m3x2") and spec.flags == {"rn"}:
         return lift(compiler, statement, e4m3.decode_half_pairs, "f16x2", ("e4m3x2",))
     if spec.types == ("f16x2", "f32"):
-        spec.allow(("rn", "rz", "relu", "ftz"))
+        spec.allow(("rn", "rz", "relu", "ftz", "satfinite"))
         narrow = _narrowing(spec)
 
         def pack(high: F32, low: F32) -> Array:
@@ -62,10 +66,13 @@ def _narrowing(spec: Spec) -> Callable[[F32], Half]:
     """f32 to f16 bits with the instruction's rounding and clamps."""
     rounding = f16.round_half_toward_zero if "rz" in spec.flags else f16.round_half
     ftz, sat, relu = "ftz" in spec.flags, "sat" in spec.flags, "relu" in spec.flags
+    satfinite = "satfinite" in spec.flags
 
     def run(values: F32) -> Half:
         # f32 denormals round to a half zero of their sign with and without ftz.
         result = f16.canonical_half(rounding(flush(values) if ftz else values))
+        if satfinite:  # an infinity is the bits above those of the greatest finite half
+            result = np.where((result & np.uint16(0x7FFF)) == 0x7C00, result - np.uint16(1), result)
         if sat:
             result = saturate_half(result)
         return rectify_half(result) if relu else result
@@ -140,7 +147,9 @@ def _between_floats(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
         spec.allow((*_TO_INTEGER, "ftz", "sat"))
         return lift(compiler, statement, _same_float(spec, integral), result, (source,))
     if (result, source) == ("f16", "f32"):
-        spec.allow(("rn", "rz", "ftz", "sat", "relu"))
+        spec.allow(("rn", "rz", "ftz", "sat", "relu", "satfinite"))
+        if "satfinite" in spec.flags and spec.flags & {"ftz", "sat"}:
+            raise Unsupported(".satfinite with .ftz or .sat")
         return lift(compiler, statement, _narrowing(spec), result, (source,))
     spec.allow(("rn", "ftz", "sat"))
     sat, ftz = "sat" in spec.flags, "ftz" in spec.flags

@@ -14,6 +14,7 @@ from zluda_rr.emulate.ptx.kinds import Array, Spec
 from zluda_rr.emulate.ptx.problem import Unsupported
 from zluda_rr.numerics import approx
 from zluda_rr.numerics.f16 import F32, flush, fma_float
+from zluda_rr.numerics.f64 import fma_double
 from zluda_rr.ptx import Statement
 
 CANONICAL_NAN = np.uint32(0x7FFFFFFF).view(np.float32)
@@ -80,6 +81,11 @@ def binary(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
 
             def function(a: Array, b: Array) -> Array:
                 return np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), pick(a, b))
+
+        if len(statement.operands) == 4:  # min and max of three, from sm_100 on
+            two = function
+            three: Callable[..., Array] = lambda a, b, c: two(two(a, b), c)  # noqa: E731
+            return lift(compiler, statement, _typed(three, spec), name, (name,) * 3)
     else:
         spec.allow(_ROUNDED)
         function = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[spec.opcode]
@@ -95,10 +101,12 @@ def _typed(function: Callable[..., Array], spec: Spec) -> Callable[..., Array]:
 
 def _divide(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
     name = spec.type
-    if spec.flags & {"approx", "full"}:
-        # div.full differs from div.approx only for denominators beyond 2^126, where its result is not
-        # specified more closely than 2 ulp either.
-        spec.allow(("approx", "full", "ftz"), {"f32"})
+    if "full" in spec.flags:
+        # Two ulp over the whole range (PTX ISA, div): the exact quotient is a model of it.
+        spec.allow(("full", "ftz"), {"f32"})
+        return lift(compiler, statement, modified(np.divide, spec), name, (name, name))
+    if "approx" in spec.flags:
+        spec.allow(("approx", "ftz"), {"f32"})
         ftz = "ftz" in spec.flags
         return lift(compiler, statement, lambda a, b: canonical(approx.approx_div(a, b, ftz=ftz)), name, (name, name))
     spec.allow(("rn", "ftz"))
@@ -114,7 +122,8 @@ def fused(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
         spec.allow(_ROUNDED)
         return lift(compiler, statement, modified(fma_float, spec), name, (name, name, name))
     if name == "f64":
-        raise Unsupported("f64 fma has no semantics here")
+        spec.allow(("rn",))
+        return lift(compiler, statement, fma_double, name, (name, name, name))
     return integer.multiply_add(compiler, statement, spec)
 
 

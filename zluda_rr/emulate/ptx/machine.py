@@ -96,6 +96,7 @@ class Machine:
     local_limit: int
     special: Mapping[str, Array] = field(default_factory=dict)
     functions: Mapping[str, Callee] = field(default_factory=dict)
+    awaited: Mask | None = None  # in a function: the threads that its barriers wait for, which may not all have called
     full: Mask = field(init=False)
     blank: list[Array] = field(init=False)
     captured: dict[int, tuple[Array, ...]] = field(default_factory=dict)

@@ -170,7 +170,9 @@ class _Function:
     def run(self, machine: Machine, mask: Mask | None) -> None:
         live = machine.full if mask is None else mask
         r = _registers(self.program, machine.shape, machine.special)
-        _Run(self.program, replace(machine, r=r, live=live, captured={}), self.counts, self.limit).execute()
+        awaited = machine.live if machine.awaited is None else machine.awaited
+        inside = replace(machine, r=r, live=live, captured={}, awaited=awaited)
+        _Run(self.program, inside, self.counts, self.limit).execute()
 
 
 def _special_registers(launch: Launch, block: NDArray[np.int64], thread: NDArray[np.int64]) -> dict[str, Array]:
@@ -227,7 +229,8 @@ class _Run:
             if not budget:
                 raise ExecutionFault(f"more than {self.limit} segments executed: endless loop {self._where()}?")
             if not self.pending:
-                raise ExecutionFault("a barrier is not reached by every live thread of its block")
+                together = "" if self.machine.awaited is None else " in the same call of its function"
+                raise ExecutionFault(f"a barrier is not reached by every live thread of its block{together}")
             index = min(self.pending)
             mask = self.pending.pop(index)
             segment = self.program.segments[index]
@@ -303,7 +306,8 @@ class _Run:
         if not self.waiting:
             return
         arrived = np.logical_or.reduce(list(self.waiting.values()))
-        missing = (self.machine.live & ~arrived).any(axis=1)
+        awaited = self.machine.live if self.machine.awaited is None else self.machine.awaited
+        missing = (awaited & ~arrived).any(axis=1)
         held = np.zeros(len(self.machine.shared), dtype=np.bool_)
         np.logical_or.at(held, self.machine.block_of_warp, missing)
         free = ~held[self.machine.block_of_warp][:, None]
