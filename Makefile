@@ -1,9 +1,9 @@
-# Targets: setup demo test lint corpus bench soak clean. Everything is installed into .venv from the package index.
+# Targets: setup demo test lint corpus bench mutants soak clean. Everything is installed into .venv from the package index.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help setup demo test lint corpus bench bench-frontend soak clean
+.PHONY: help setup demo test lint corpus bench bench-frontend mutants soak clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -34,6 +34,9 @@ bench: setup ## instruction mix of translated against rewritten
 
 bench-frontend: setup ## time, memory and growth of inspect and rewrite on modules of 30,000 to 250,000 lines
 	$(BIN)/python -m tests.corpus.bench_frontend
+
+mutants: setup ## judge every mutant of the direct body (hours; goes on where it stopped), then list the survivors
+	nice -n 10 $(BIN)/python -m tests.kernels.mutants
 
 soak: setup ## long sweeps
 	$(BIN)/pytest -n 2 -m soak

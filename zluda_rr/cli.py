@@ -213,12 +213,18 @@ def compile(file: Path, output: Path, entry: str | None, chosen: str | None, as_
     "--kind",
     "kinds",
     multiple=True,
-    type=click.Choice(["random", "cancellation", "saturating", "special"]),
-    help="Kind of data; default: all.",
+    type=click.Choice(["random", "cancellation", "saturating", "special", "small", "bounds", "single"]),
+    help="Kind of data; default: all, with --stage the first four (docs/mutants.md).",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of weights and inputs.")
 @click.option("--stage", type=int, help="Compare only the accumulators of this phase.")
 @click.option("--oracle/--no-oracle", default=True, help="Also compare the translated kernel with the PTX oracle.")
+@click.option("--search/--no-search", default=True, help="After a difference find the first phase that differs.")
+@click.option(
+    "--kernels",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder with the bodies' sources in place of the shipped kernels/: for bodies under development.",
+)
 @_FUSION
 @_ZOC
 @_DEVICE
@@ -233,6 +239,8 @@ def verify(
     seed: int,
     stage: int | None,
     oracle: bool,
+    search: bool,
+    kernels: Path | None,
     fusion: bool | None,
     zoc: str | None,
     device: str,
@@ -245,12 +253,13 @@ def verify(
     from zluda_rr.runtime import verify as verify_layer
 
     backend = choose_backend(zoc, device)
-    what = subject(layer, _cut_names(layer, cuts), body=body, fusion=_fusion(fusion), backend=backend)
+    what = subject(layer, _cut_names(layer, cuts), body=body, fusion=_fusion(fusion), backend=backend, kernels=kernels)
     chosen = models or backend.device().models
-    data = tuple(WorkloadKind(kind) for kind in kinds) or tuple(WorkloadKind)
+    default = [kind for kind in WorkloadKind if stage is None or not kind.at_an_edge]
+    data = tuple(WorkloadKind(kind) for kind in kinds) or tuple(default)
     show = Progress(quiet)
     if stage is None:
-        report = verify_layer(what, models=chosen, kinds=data, seed=seed, oracle=oracle, progress=show)
+        report = verify_layer(what, models=chosen, kinds=data, seed=seed, oracle=oracle, search=search, progress=show)
     else:
         report = verify_stage(what, stage, models=chosen, kinds=data, seed=seed, progress=show)
     _print_json(asdict(report)) if as_json else click.echo(verify_text(report))

@@ -261,19 +261,24 @@ def compile_ir(modules: Sequence[str], *, level: int = 3) -> Compiled:
     Every defined function that is not a kernel is inlined unless marked otherwise, and leaves nothing behind.
     Raises ToolError when LLVM rejects a module or a called function is defined in none of them.
     """
-    key = content_key("ir", str(level), *modules)
-    cached = cache_get(key)
-    if cached is None:
-        assembly = _optimised_assembly(modules, level)
-        cache_put(key, assembly.encode())
-    else:
-        assembly = cached.decode()
+    assembly = compile_ir_assembly(modules, level=level)
     object_key = content_key("object", assembly)
     code_object = cache_get(object_key)
     if code_object is None:
         code_object = link_code_object(assemble(assembly))
         cache_put(object_key, code_object)
     return Compiled(code_object, assembly)
+
+
+def compile_ir_assembly(modules: Sequence[str], *, level: int = 3) -> str:
+    """The assembly text of `compile_ir`."""
+    key = content_key("ir", str(level), *modules)
+    cached = cache_get(key)
+    if cached is not None:
+        return cached.decode()
+    assembly = _optimised_assembly(modules, level)
+    cache_put(key, assembly.encode())
+    return assembly
 
 
 def _optimised_assembly(modules: Sequence[str], level: int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from tests.corpus import model_enc0, model_formats
 from tests.kernels.test_staged import fragments
 from zluda_rr import toolchain
-from zluda_rr.emulate.gfx12 import Stats, load_code_object, run_kernel
+from zluda_rr.emulate.gfx12 import BLOCK_LIMIT, Stats, load_code_object, run_kernel
 from zluda_rr.emulate.memory import AddressSpace
 from zluda_rr.numerics import layout as lay
 from zluda_rr.resources import resource_dir
@@ -36,7 +36,7 @@ KERNEL = """
 #include "{source}"
 extern "C" __attribute__((global, amdgpu_flat_work_group_size(32, 32), amdgpu_waves_per_eu(8, 16)))
 void probe(uint64_t in, uint64_t out, uint64_t w, uint64_t arena, uint64_t planes, uint32_t ex, uint32_t ey,
-           uint32_t sx, uint32_t sy) {{
+           uint32_t sx, uint32_t sy, uint32_t image_stride) {{
     static __attribute__((shared)) uint32_t shared_bytes[{lds_bytes} / 4];
     const uint32_t lds = (uint32_t)(ZRR_LDS uint32_t*)shared_bytes + {lds_offset}, l = zrr::lane_id();
     const uint32_t bx = __builtin_amdgcn_workgroup_id_x(), by = __builtin_amdgcn_workgroup_id_y();
@@ -46,8 +46,8 @@ void probe(uint64_t in, uint64_t out, uint64_t w, uint64_t arena, uint64_t plane
     for (int i = 0; i < 24; ++i) a[i] = *zrr::global_at<uint32_t>(source + 128 * i, 4 * l);
     const uint32_t at = {body}(
         a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15], a[16],
-        a[17], a[18], a[19], a[20], a[21], a[22], a[23], 0, 0, 0, 0, w, arena, planes, ex, ey, 8 * bx - sx,
-        8 * by - sy, lds);
+        a[17], a[18], a[19], a[20], a[21], a[22], a[23], 0, 0, 0, 0, w + (uint64_t)image_stride * block, arena, planes,
+        ex, ey, 8 * bx - sx, 8 * by - sy, lds);
     zrr::lds_order();
     for (int i = 0; i < 16; ++i)
         *zrr::global_at<uint32_t>(target + 128 * i, 4 * l) = *zrr::lds_at<uint32_t>(at + 4 * l, 128 * i);
@@ -111,21 +111,30 @@ def compile_body(
     return toolchain.compile_hip_kernel(text, includes=[kernels or resource_dir("kernels")], defines=dict(body.defines))
 
 
-def run(compiled: toolchain.Compiled, image: np.ndarray, codes: np.ndarray, model: str) -> tuple[Result, Stats]:
-    """Run `probe` over the grid in the emulator."""
-    ex, ey = EXTENTS
-    memory = AddressSpace(capacity=1 << 24)
+def run(
+    compiled: toolchain.Compiled,
+    image: np.ndarray,
+    codes: np.ndarray,
+    model: str,
+    *,
+    extents: tuple[int, int] = EXTENTS,
+    block_limit: int = BLOCK_LIMIT,
+) -> tuple[Result, Stats]:
+    """Run `probe` over the grid in the emulator. `image` is one weight image, or [B, bytes]: one per block."""
+    ex, ey = extents
+    memory = AddressSpace(capacity=1 << 26)
     slots = codes[..., lay.logical_of_slot(np.arange(32))]
     words = np.stack([fragments(block).reshape(24, 32) for block in slots])
     source = memory.allocate("in", words.nbytes, data=words.view(np.uint8), writable=False)
     target = memory.allocate("out", 2048 * len(codes))
-    weights = memory.allocate("w", WEIGHT_BYTES, data=image, writable=False)
+    weights = memory.allocate("w", image.size, data=image.reshape(-1), writable=False)
     arena = memory.allocate("arena", 32 * ex * ey)
     planes = memory.allocate("planes", 16 * ex * ey)
     kernarg = np.array([source, target, weights, arena, planes], np.uint64).tobytes()
-    kernarg += np.array([ex, ey, *SHIFT], np.uint32).tobytes()
+    kernarg += np.array([ex, ey, *SHIFT, WEIGHT_BYTES if image.ndim == 2 else 0], np.uint32).tobytes()
     code = load_code_object(compiled.code_object)
-    stats = run_kernel(code, "probe", (*BLOCKS, 1), (32, 1, 1), kernarg, memory, model)
+    grid = model_enc0.Geometry(ex, ey, *SHIFT).grid
+    stats = run_kernel(code, "probe", (*grid, 1), (32, 1, 1), kernarg, memory, model, block_limit=block_limit)
     return (
         Result(
             memory.view("arena").reshape(ey, ex, 32).copy(),
@@ -136,14 +145,22 @@ def run(compiled: toolchain.Compiled, image: np.ndarray, codes: np.ndarray, mode
     )
 
 
-def expected(image: np.ndarray, codes: np.ndarray, model: str) -> Result:
+def _products(image: np.ndarray, codes: np.ndarray, model: str) -> dict[int, np.ndarray]:
+    """D of phases 20 to 22 from the numpy model, `image` as in `run`."""
+    accumulate = model_formats.ACCUMULATE[model]
+    if image.ndim == 1:
+        return model_enc0.phases(codes, image, accumulate)
+    blocks = [model_enc0.phases(codes[i : i + 1], own, accumulate) for i, own in enumerate(image)]
+    return {phase: np.concatenate([d[phase] for d in blocks]) for phase in (20, 21, 22)}
+
+
+def expected(image: np.ndarray, codes: np.ndarray, model: str, *, extents: tuple[int, int] = EXTENTS) -> Result:
     """The same from the numpy model of the layer."""
-    ex, ey = EXTENTS
+    ex, ey = extents
     inputs = model_enc0.Inputs(ex, ey, *SHIFT, image, np.zeros((ey, ex, 4), np.float16))
-    assert inputs.grid == BLOCKS
     x0, y0 = model_enc0.block_origins(inputs)
     with np.errstate(all="ignore"):
-        d = model_enc0.phases(codes, image, model_formats.ACCUMULATE[model])
+        d = _products(image, codes, model)
     result = Result(np.zeros((ey, ex, 32), np.uint8), np.zeros((2, ey // 2, ex // 2, 32), np.uint8), d[22])
     order = model_formats.SLOT_CHANNEL
     model_enc0.scatter(model_enc0.pack(d[20]).reshape(-1, 8, 8, 32)[..., order], result.arena, x0, y0)

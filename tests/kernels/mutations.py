@@ -156,4 +156,86 @@ DIRECT_MUTATIONS = (
     ),
 )
 
-MUTATIONS: dict[str, Mutation] = {mutation.name: mutation for mutation in (*PHASE_MUTATIONS, *DIRECT_MUTATIONS)}
+# Conditions under which the direct body leaves clamps out: each fault shows only on data at that condition's edge.
+BOUND_MUTATIONS = (
+    Mutation(
+        "epsilon",
+        "the norm's epsilon halved: wrong once a row's squares sum to about as little",
+        (Edit("zrr_norm.h", "0x1p-13f", "0x1p-14f"),),
+    ),
+    Mutation(
+        "gain_bound",
+        "gains up to 250 taken for harmless to the heads",
+        (Edit("swin_enc0.hip", "beyond(gain, 32.0f)", "beyond(gain, 250.0f)"),),
+    ),
+    Mutation(
+        "byte_left_out",
+        "one byte in four of the weights not looked at",
+        (Edit("zrr_direct.h", "0x40404040u", "0x40404000u"),),
+    ),
+    Mutation(
+        "half_of_the_columns",
+        "every other column of seeds and tables not looked at",
+        (Edit("zrr_direct.h", "!(sum.x + sum.y <= (_Float16)1024.0f)", "!(sum.x <= (_Float16)1024.0f)"),),
+    ),
+    Mutation(
+        "branch_gain_bound",
+        "gains up to 64 taken for harmless to the branches",
+        (Edit("swin_enc0.hip", "beyond(gain, 16.0f)", "beyond(gain, 64.0f)"),),
+    ),
+    Mutation(
+        "residual_not_looked_at",
+        "a residual at f16's end taken for harmless to the branches",
+        (Edit("swin_enc0.hip", "none(large_values | large_table)", "none((large_values & false) | large_table)"),),
+    ),
+)
+
+FAULT_MUTATIONS = (
+    Mutation(
+        "no_merged_guard",
+        "merged planes stored for tokens outside of the extents",
+        (Edit("swin_enc0.hip", "if (inside) store_token(planes", "if (inside || true) store_token(planes"),),
+    ),
+    Mutation(
+        "no_end",
+        "a loop that never ends behind phase 20",
+        (
+            Edit(
+                "swin_enc0.hip",
+                "    merge_and_store(w, planes, ex,",
+                '    while (ex) asm volatile("");\n    merge_and_store(w, planes, ex,',
+            ),
+        ),
+    ),
+    Mutation(
+        "trap",
+        "a trap behind phase 20",
+        (
+            Edit(
+                "swin_enc0.hip",
+                "    merge_and_store(w, planes, ex,",
+                "    __builtin_trap();\n    merge_and_store(w, planes, ex,",
+            ),
+        ),
+    ),
+    Mutation(
+        "shared_beyond",
+        "the result stored behind the lent bytes",
+        (
+            Edit(
+                "swin_enc0.hip",
+                "const uint32_t own = scratch + 32 * tile_token(lane.r, 0) + 16 * lane.h;",
+                "const uint32_t own = scratch + 65536 + 16 * lane.h;",
+            ),
+        ),
+    ),
+    Mutation(
+        "weights_beyond",
+        "seeds of the last phase read from a megabyte away",
+        (Edit("swin_enc0.hip", "w + Enc0::kLastSeeds", "w + (1 << 20) - 64"),),
+    ),
+)
+
+MUTATIONS: dict[str, Mutation] = {
+    mutation.name: mutation for mutation in (*PHASE_MUTATIONS, *DIRECT_MUTATIONS, *BOUND_MUTATIONS, *FAULT_MUTATIONS)
+}

@@ -8,7 +8,7 @@ import pytest
 from tests.lower.harness import assert_same, kernel, operands
 from zluda_rr import lower
 from zluda_rr.emulate.memory import AddressSpace
-from zluda_rr.emulate.ptx import OracleError, run_entry
+from zluda_rr.emulate.ptx import OracleError, refused_statements, run_entry
 from zluda_rr.errors import UserError
 from zluda_rr.ptx import Module, parse, print_module
 
@@ -77,6 +77,15 @@ LESS:
 }
 .func (.param .b32 result) struct(.param .align 4 .b8 x[8]) { ret; }
 .func leaves() { exit; }
+.func (.param .b32 result) sometimes(.param .b32 x)
+{
+    .reg .b32 %r1; .reg .pred %p;
+    ld.param.b32 %r1, [x];
+    setp.lt.s32 %p, %r1, 0;
+    @%p ret;
+    st.param.b32 [result], %r1;
+    ret;
+}
 """
 
 
@@ -106,6 +115,10 @@ CASES = {
         "mov.b32 %f, %a0; mul.f32 %f, %f, 0f3F800000;" + call("flushed", "%f", "%f", "f32") + "mov.b32 %d0, %f;"
     ),
     "result that is never set": call("forgets") + "add.u32 %d0, %d0, %a0;",
+    "result of the call before": call("sometimes")
+    + "neg.s32 %r, %a0;"
+    + call("sometimes", "%r", "%s")
+    + "mad.lo.u32 %d0, %s, 3, %d0;",
     "guarded": "setp.lt.s32 %q, %a0, 0; mov.u32 %d0, 1; " + call("twice", guard="@%q "),
     "in a branch": "setp.lt.s32 %q, %a0, 5; mov.u32 %d0, 1; @%q bra ON; " + call("four_times") + " ON:",
 }
@@ -144,12 +157,25 @@ def test_function_without_a_body_is_named() -> None:
         lower.compile_module(module, "probe")
 
 
-@pytest.mark.parametrize("statements", [call("endless"), "call leaves;"])
-def test_oracle_refuses_them_too(statements: str) -> None:
+@pytest.mark.parametrize(
+    ("statements", "reason"),
+    [
+        (call("endless"), "endless calls itself"),
+        ("call leaves;", "exit; *: leaves ends its thread"),
+        ("call probe;", "call probe; *: probe is a kernel"),
+        ("{ .param .b64 p; .param .b32 q; call (q), twice, (p); }", "the arguments are not those of its definition"),
+        ("{ .param .b32 p; .param .b64 q; call (q), twice, (p); }", "the results are not those of its definition"),
+        ("{ .param .b32 p; call twice, (p); }", "the results are not those of its definition"),
+    ],
+)
+def test_oracle_refuses_them_too(statements: str, reason: str) -> None:
     memory = AddressSpace(1 << 16)
     params = np.zeros(2, np.uint64).tobytes()
-    with pytest.raises(OracleError, match=r"recursion of endless|exit in the function leaves"):
+    with pytest.raises(OracleError, match=rf"line \d+, s\d+: .*{reason}") as caught:
         run_entry(
             with_functions(f"mov.u32 %d0, 0; {statements}"), "probe", grid=(1, 1, 1), block=(32, 1, 1), params=params,
             memory=memory, model="exact",
         )  # fmt: skip
+    module = with_functions(f"mov.u32 %d0, 0; {statements}")
+    (refused,) = refused_statements(module, "probe").values()
+    assert caught.value.args == refused.args

@@ -18,8 +18,11 @@ def test_most_rows_have_a_finite_sum_of_squares(kind: WorkloadKind) -> None:
     assert np.mean((total > 1) & (total < 65504)) > 0.95
 
 
+KINDS = [kind for kind in WorkloadKind if not kind.at_an_edge]  # the others have the planes of `random`
+
+
 def test_seeds_and_kinds_differ_and_repeat() -> None:
-    images = {(kind, seed): plane_codes(4096, kind, seed).tobytes() for kind in WorkloadKind for seed in (1, 2)}
+    images = {(kind, seed): plane_codes(4096, kind, seed).tobytes() for kind in KINDS for seed in (1, 2)}
     assert len(set(images.values())) == len(images)
     assert images[WorkloadKind.SPECIAL, 2] == plane_codes(4096, WorkloadKind.SPECIAL, 2).tobytes()
 

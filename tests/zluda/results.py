@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.runtime.zluda_conversions import mismatches
-from zluda_rr.emulate.gfx12 import CLASSES, EmulationError
-from zluda_rr.emulate.memory import AddressSpace, MemoryFault
+from zluda_rr.emulate.gfx12 import CLASSES
+from zluda_rr.emulate.memory import AddressSpace
 from zluda_rr.errors import UserError
 from zluda_rr.runtime import (
     MODELS,
@@ -35,6 +35,7 @@ from zluda_rr.runtime import (
     zoc_path,
 )
 from zluda_rr.runtime.bench import DEFAULT_SHAPE, VariantCounts, counts_of, zluda_requests
+from zluda_rr.runtime.faults import DeviceFault
 from zluda_rr.runtime.variants import Request, compile_all
 
 LAYERS = ("enc0", "enc1")
@@ -107,8 +108,10 @@ def row(state: State, ref: Reference, kernel: str, request: Request, progress: P
         with progress.step(f"run {state.name}: {layer} {kernel} [{model}]"):
             try:
                 execution = device.run(program, ref.launch, model)
-            except (MemoryFault, EmulationError) as fault:
-                return Row(state.name, layer, kernel, problem=str(fault))
+            except DeviceFault as error:
+                return Row(state.name, layer, kernel, problem=error.fault.message)
+            except UserError as error:
+                return Row(state.name, layer, kernel, problem=str(error))
         if counts is None and execution.stats is not None:
             counts = counts_of(execution.stats, program.code())
         _, difference = compare_outputs(

@@ -29,8 +29,21 @@ Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint32]
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What one lane asked for: `what` is load or store, `address` a generic address."""
+
+    what: str
+    address: int
+    nbytes: int
+
+
 class MemoryFault(RuntimeError):  # noqa: N818 - the hardware's word for it
-    """An access outside every allocation, or a store to a read-only one."""
+    """An access outside every allocation, or a store to a read-only one. `access`: where it is one of global memory."""
+
+    def __init__(self, message: str, access: Access | None = None) -> None:
+        super().__init__(message)
+        self.access = access
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +71,10 @@ class AddressSpace:
     Views returned by `view` stay valid for the life of the space: the arena never moves.
     """
 
-    __slots__ = ("_allocations", "_arena", "_tags", "_used", "_words")
+    __slots__ = ("_allocations", "_arena", "_guard", "_tags", "_used", "_words")
 
-    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
+    def __init__(self, capacity: int = DEFAULT_CAPACITY, guard: int = GUARD) -> None:
+        """`guard`: least number of unmapped bytes around an allocation, at least `GUARD`."""
         capacity = (capacity + 15) & ~15
         self._arena = np.zeros(capacity, dtype=np.uint8)
         self._words = self._arena.view(np.uint32)
@@ -68,7 +82,8 @@ class AddressSpace:
         # longer than a guard gap.
         self._tags = np.zeros(capacity, dtype=np.uint8)
         self._allocations: dict[str, Allocation] = {}
-        self._used = GUARD
+        self._guard = max(guard, GUARD)
+        self._used = self._guard
 
     @property
     def allocations(self) -> Mapping[str, Allocation]:
@@ -95,7 +110,7 @@ class AddressSpace:
             raise ValueError(f"alignment {align} is no power of two")
         start = (self._used + align - 1) & ~(align - 1)
         end = start + nbytes
-        if nbytes < 0 or end + GUARD > len(self._arena):
+        if nbytes < 0 or end + self._guard > len(self._arena):
             raise ValueError(f"no room for {nbytes} bytes of {name!r} in an arena of {len(self._arena)}")
         content = data if isinstance(data, bytes) else b"" if data is None else data.tobytes()
         image = np.frombuffer(content, dtype=np.uint8)
@@ -104,7 +119,7 @@ class AddressSpace:
         self._arena[start : start + len(image)] = image
         self._tags[start:end] = _READABLE | (_WRITABLE if writable else 0)
         self._allocations[name] = Allocation(BASE + start, nbytes, writable)
-        self._used = end + GUARD
+        self._used = end + self._guard
         return BASE + start
 
     def view(self, name: str) -> Bytes:
@@ -119,7 +134,7 @@ class AddressSpace:
 
     def copy(self) -> AddressSpace:
         """An independent space with the same allocations, addresses and bytes."""
-        other = AddressSpace(len(self._arena))
+        other = AddressSpace(len(self._arena), self._guard)
         other._arena[: self._used] = self._arena[: self._used]
         other._tags[: self._used] = self._tags[: self._used]
         other._allocations = dict(self._allocations)
@@ -165,7 +180,10 @@ class AddressSpace:
         misaligned = (offsets & 3) != 0
         if misaligned.any():
             address = int(addresses[misaligned][0])
-            raise MemoryFault(f"misaligned 4-byte access at {address:#x} ({self._nearest(address)})")
+            what = "load" if needed == _READABLE else "store"
+            raise MemoryFault(
+                f"misaligned 4-byte access at {address:#x} ({self._nearest(address)})", Access(what, address, 4)
+            )
         return offsets >> 2
 
     def _check(self, addresses: Addresses, nbytes: int, needed: int) -> NDArray[np.int64]:
@@ -183,7 +201,9 @@ class AddressSpace:
 
     def _fault(self, address: int, nbytes: int, needed: int) -> None:
         what = "load" if needed == _READABLE else "store"
-        raise MemoryFault(f"{nbytes}-byte {what} at {address:#x}: {self._nearest(address)}")
+        raise MemoryFault(
+            f"{nbytes}-byte {what} at {address:#x}: {self._nearest(address)}", Access(what, address, nbytes)
+        )
 
     def _nearest(self, address: int) -> str:
         """Where `address` lies relative to the closest allocation."""

@@ -11,7 +11,13 @@ from zluda_rr.emulate.memory import AddressSpace
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first differing byte of one output, and how many bytes of it differ."""
+    """The first differing byte of one output, and how many bytes of it differ.
+
+    A kernel that does not come to its end differs by a `fault`. `output` is then the buffer whose address the bad
+    access was made from, `offset` counts from that buffer's start and is negative before it, and `phase` is the one
+    that stores to the buffer, or the first whose accumulators are wrong or missing. With `stored` it is the phase of
+    the store that is at fault.
+    """
 
     launch: str
     output: str
@@ -20,10 +26,16 @@ class Difference:
     actual: int
     count: int
     phase: int | None = None
+    fault: str | None = None
+    stored: bool = False
 
     def __str__(self) -> str:
+        phase = ""
+        if self.phase is not None:
+            phase = f"; phase {self.phase}'s store" if self.stored else f"; first differing phase: {self.phase}"
+        if self.fault is not None:
+            return f"{self.launch}: {self.fault}{phase}"
         place = f"{self.launch}: {self.output} byte {self.offset}"
-        phase = "" if self.phase is None else f"; first differing phase: {self.phase}"
         return f"{place}: expected 0x{self.expected:02x}, got 0x{self.actual:02x} ({self.count} bytes differ){phase}"
 
 

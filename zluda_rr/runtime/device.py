@@ -5,14 +5,17 @@ from typing import Protocol
 
 from zluda_rr.emulate.gfx12 import Emulator, Stats, load_code_object
 from zluda_rr.emulate.memory import AddressSpace
-from zluda_rr.emulate.ptx import run_entry
+from zluda_rr.emulate.ptx import Linked, link, run_entry
 from zluda_rr.lower import CompiledKernel
 from zluda_rr.ptx import Module
+from zluda_rr.runtime.faults import named_faults
 from zluda_rr.runtime.images import image_objects
 from zluda_rr.runtime.workload import Launch
 
 MODELS = ("exact", "sequential", "pairwise")
 """Orders in which a matrix product may be summed (numerics/mma.py)."""
+BLOCK_LIMIT = 500_000
+"""Straight runs of instructions of a batch before it counts as an endless loop: half a minute, layers need hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +54,37 @@ class Device(Protocol):
         """The accumulation models that a verification asks for unless told otherwise."""
 
     def run(self, program: Program, launch: Launch, model: str) -> Execution:
-        """Memory after the launch, with mma sums in the given accumulation model."""
+        """Memory after the launch, with mma sums in the given accumulation model.
+
+        Raises DeviceFault for what the program does wrong, UserError for what the device cannot execute.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class OracleDevice:
-    """The PTX interpreter: executes the PTX itself."""
+    """The PTX interpreter: executes the PTX itself. Keeps what it compiled for further launches."""
 
     name: str = "ptx-oracle"
     models: tuple[str, ...] = MODELS
+    _linked: dict[tuple[Module, str], Linked] = field(default_factory=dict)
 
     def run(self, program: Program, launch: Launch, model: str) -> Execution:
         """See Device."""
         memory = launch.memory.copy()
-        run_entry(
-            program.module,
-            program.entry,
-            grid=launch.grid,
-            block=launch.block,
-            params=launch.params,
-            memory=memory,
-            model=model,
-        )
+        with named_faults(self.name, program.name, memory):
+            key = program.module, program.entry
+            linked = self._linked.get(key) or link(*key, memory)
+            if linked.movable:
+                self._linked[key] = linked
+            run_entry(
+                linked,
+                program.entry,
+                grid=launch.grid,
+                block=launch.block,
+                params=launch.params,
+                memory=memory,
+                model=model,
+            )
         return Execution(memory)
 
 
@@ -91,9 +103,12 @@ class EmulatorDevice:
     def _run(self, program: Program, launch: Launch, model: str) -> Execution:
         """Run in the launch's own memory."""
         binary = program.code().code_object
-        if binary not in self._loaded:
-            self._loaded[binary] = Emulator(load_code_object(binary), program.entry)
-        stats = self._loaded[binary].run(launch.grid, launch.block, launch.params, launch.memory, model)
+        with named_faults(self.name, program.name, launch.memory):
+            if binary not in self._loaded:
+                self._loaded[binary] = Emulator(load_code_object(binary), program.entry)
+            stats = self._loaded[binary].run(
+                launch.grid, launch.block, launch.params, launch.memory, model, block_limit=BLOCK_LIMIT
+            )
         return Execution(launch.memory, stats)
 
 

@@ -7,16 +7,20 @@ from typing import Any
 from zluda_rr.runtime.bench import BenchReport, VariantCounts
 from zluda_rr.runtime.cost import MEASURED_TRANSLATED_MS, REFERENCE_WAVES
 from zluda_rr.runtime.verify import VerifyReport
+from zluda_rr.runtime.weights import WorkloadKind
+from zluda_rr.runtime.workload import EDGE_SHAPE
 
 _CLASSES = ("valu", "transcendental", "wmma", "salu", "lds", "global", "scratch", "branch", "wait", "other")
 
 
 def verify_text(report: VerifyReport) -> str:
     """Four or five lines; the last says `byte-identical: yes` or what differs first."""
+    edges = any(WorkloadKind(kind).at_an_edge for kind in report.kinds)
+    few = f" ({EDGE_SHAPE.blocks} where the data stands at an edge)" if edges else ""
     lines = [
         f"layer {report.layer}, cuts {', '.join(report.cuts) or 'none'}",
         f"data {', '.join(report.kinds)}; models {', '.join(report.models)}",
-        f"{report.launches} launches of {report.blocks_per_launch} blocks, {report.bytes_compared} bytes compared",
+        f"{report.launches} launches of {report.blocks_per_launch} blocks{few}, {report.bytes_compared} bytes compared",
     ]
     if report.oracle_equal is not None:
         lines.append(f"{report.compiler} kernel equals the PTX oracle: {'yes' if report.oracle_equal else 'NO'}")

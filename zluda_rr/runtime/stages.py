@@ -11,6 +11,7 @@ from zluda_rr.ptx import Address, Module, Register, Statement, edit_function, li
 from zluda_rr.rewrite import CapturedPhase, CaptureLayout
 from zluda_rr.runtime.compare import with_one_nan
 from zluda_rr.runtime.device import Device, OracleDevice, Program
+from zluda_rr.runtime.faults import DeviceFault
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.variants import Request, Subject, compile_all
 from zluda_rr.runtime.workload import Launch
@@ -28,6 +29,8 @@ class PhaseDifference:
     expected: int
     actual: int
     count: int
+    fault: str | None = None
+    """Why the second kernel did not come to its end; what it stored until then was compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +46,15 @@ class PhaseProbe:
 
     def compare(self, launch: Launch, model: str, first: int = 1) -> PhaseDifference | None:
         """Run both over `launch`; the first difference in phases `first`..`until`, in phase order."""
-        blocks = launch.grid[0] * launch.grid[1]
         pairs = zip(self.programs, self.devices, strict=True)
-        expected, actual = (self._capture(program, device, launch, model, blocks) for program, device in pairs)
+        (expected, wrong), (actual, fault) = (self._capture(*pair, launch, model) for pair in pairs)
+        fault = fault or wrong
         for phase in self.layout.phases:
             if first <= phase.index <= self.until:
                 found = _difference(phase, expected, actual)
                 if found is not None:
-                    return found
-        return None
+                    return replace(found, fault=fault)
+        return None if fault is None else PhaseDifference(self.until, (0, 0, 0, 0, 0), 0, 0, 0, fault)
 
     def bytes_per_launch(self, launch: Launch, first: int = 1) -> int:
         """Bytes that `compare` compares."""
@@ -59,18 +62,23 @@ class PhaseProbe:
         return sum(phases) * launch.grid[0] * launch.grid[1]
 
     def _capture(
-        self, program: Program, device: Device, launch: Launch, model: str, blocks: int
-    ) -> npt.NDArray[np.uint32]:
-        """[block, word] of the capture buffer; its pointer is the kernel's second parameter."""
+        self, program: Program, device: Device, launch: Launch, model: str
+    ) -> tuple[npt.NDArray[np.uint32], str | None]:
+        """[block, word] of the capture buffer, whose pointer is the kernel's second parameter; and the fault."""
+        blocks, fault = launch.grid[0] * launch.grid[1], None
         memory = launch.memory.copy()
         address = memory.allocate(CAPTURE, blocks * self.layout.stride)
         params = launch.params + bytes(-len(launch.params) % 8) + address.to_bytes(8, "little")
         pointers = (*launch.pointers, len(params) - 8)
-        after = device.run(program, replace(launch, memory=memory, params=params, pointers=pointers), model).memory
+        probed = replace(launch, memory=memory, params=params, pointers=pointers)
+        try:
+            after = device.run(program, probed, model).memory
+        except DeviceFault as error:
+            after, fault = error.memory, str(error.fault)
         captured = after.view(CAPTURE)
         if self.one_nan:
             captured = with_one_nan(captured)
-        return captured.view(np.uint32).reshape(blocks, -1)
+        return captured.view(np.uint32).reshape(blocks, -1), fault
 
 
 def _difference(
@@ -146,14 +154,30 @@ def _captures(statement: Statement, end: int) -> bool:
     return isinstance(target, Address) and target.base == Register(_POINTER) and target.offset < end
 
 
+def search_probe(what: Subject, progress: Progress, until: int | None = None) -> PhaseProbe:
+    """The original in the PTX oracle against the rewritten kernel: only the latter has to be compiled."""
+    untouched = replace(what, cuts=(), edit=None, body=None, fusion=False).rewrite(capture=True)
+    rewritten = what.rewrite(capture=True)
+    layout, entry = rewritten.capture, what.contract.entry
+    if layout is None:
+        raise ValueError("a module rewritten with capture has a capture layout")
+    stop = until or layout.phases[-1].index
+    modules = [result.module if until is None else end_after(result.module, entry, layout, stop)
+               for result in (untouched, rewritten)]  # fmt: skip
+    macros = (*what.defines, *_defines(what))
+    request = Request(f"rewritten, phases 1-{stop}", modules[1], what.body_sources(rewritten), macros)
+    (changed,) = compile_all((request,), entry, progress, what.backend)
+    original = Program("original", modules[0], entry)
+    return PhaseProbe(layout, stop, (original, changed), (OracleDevice(), what.backend.device()), one_nan=True)
+
+
 def first_differing_phase(what: Subject, launch: Launch, model: str, progress: Progress) -> PhaseDifference | None:
-    """The first phase that differs over one launch: first the phases up to the last cut, then all of them."""
+    """The first phase that differs from the PTX oracle over one launch: first the phases up to the last cut, then all
+    of them. None where all agree (any NaN counting as any other)."""
     last = len(what.contract.phases)
     cut = max((what.contract.cut(name).phases[-1] for name in what.cuts), default=last)
-    if cut == last:
-        return phase_probe(what, progress).compare(launch, model)
-    for until in (cut, None):
-        probe = phase_probe(what, progress, until)
+    for until in (None,) if cut == last else (cut, None):
+        probe = search_probe(what, progress, until)
         with progress.step("find the first differing phase"):
             found = probe.compare(launch, model)
         if found is not None:

@@ -25,6 +25,7 @@ Edit = Callable[[Module], Module]
 class Subject:
     """What is verified: a layer, its module, the cuts to apply and the sources of their bodies.
 
+    `kernels` is a folder in place of the shipped `kernels/`: bodies under development.
     `body` chooses among a layer cut's bodies, `defines` are macros its sources are compiled with. `bodies` replaces the
     rule's own kernel sources (a test's broken body), `edit` changes the rewritten module (a test's broken call).
     With `fusion` fragment-consumer fusion follows the cuts. `backend` compiles both modules.
@@ -39,6 +40,7 @@ class Subject:
     defines: tuple[tuple[str, str], ...] = ()
     fusion: bool = False
     backend: Backend = field(default_factory=LoweringBackend)
+    kernels: Path | None = None
 
     def rewrite(self, *, capture: bool = False) -> RewriteResult:
         """The rewritten module. UserError with a refused cut's first failed obligation, or why nothing is fused."""
@@ -57,7 +59,14 @@ class Subject:
         if self.bodies is not None:
             return self.bodies
         helpers = (HELPERS,) if calls_helpers(result.module) else ()
-        return tuple(resource_dir("kernels") / name for name in (*result.body_sources, *helpers))
+        folder = self.kernels or resource_dir("kernels")
+        sources = tuple(folder / name for name in (*result.body_sources, *helpers))
+        missing = [source for source in sources if not source.is_file()]
+        if missing:
+            raise UserError(
+                f"{missing[0]}: no such file; the folder must hold the sources of the bodies, as kernels/ does"
+            )
+        return sources
 
 
 def subject(
@@ -68,10 +77,11 @@ def subject(
     body: str | None = None,
     fusion: bool = False,
     backend: Backend | None = None,
+    kernels: Path | None = None,
 ) -> Subject:
     """A layer's reference module (or the one in `module`) with the named cuts; no names mean what a player gets.
 
-    With `fusion` no names mean no cut: fragment-consumer fusion alone.
+    With `fusion` no names mean no cut: fragment-consumer fusion alone. `kernels`: see Subject.
     """
     contract = load_contract(layer)
     path = shipped_module(layer) if module is None else module
@@ -86,7 +96,8 @@ def subject(
             raise UserError(f"{layer}: --body {body}: none of the cuts {', '.join(chosen)} has bodies to choose from")
         whole[0].using(body)  # complains about an unknown name
     original = parse(read_ptx(path), filename=str(path))
-    return Subject(contract, original, chosen, body=body, fusion=fusion, backend=backend or LoweringBackend())
+    chosen_backend = backend or LoweringBackend()
+    return Subject(contract, original, chosen, body=body, fusion=fusion, backend=chosen_backend, kernels=kernels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,20 @@
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from zluda_rr.contract import LayerCutRule
-from zluda_rr.emulate.memory import MemoryFault
 from zluda_rr.runtime.compare import Difference, compare_outputs
-from zluda_rr.runtime.device import MODELS, Device, OracleDevice, Program
+from zluda_rr.runtime.device import MODELS, Device, Execution, OracleDevice, Program
+from zluda_rr.runtime.explain import Explainer
+from zluda_rr.runtime.faults import GAP, DeviceFault
 from zluda_rr.runtime.progress import Progress
-from zluda_rr.runtime.stages import PhaseDifference, first_differing_phase, oracle_probe, phase_probe
+from zluda_rr.runtime.stages import PhaseDifference, oracle_probe, phase_probe
 from zluda_rr.runtime.variants import Subject, variants
 from zluda_rr.runtime.weights import WorkloadKind
-from zluda_rr.runtime.workload import Launch, Shape, build_launch
+from zluda_rr.runtime.workload import Launch, Shape, recipes
 
 DEFAULT_SHAPE = Shape(ex=58, ey=58, shift_x=4, shift_y=2)  # 8 x 8 blocks, partial ones on all four sides
-FAULT = "memory fault"  # the "output" of a kernel that left its buffers
 DEFAULT_KINDS = tuple(WorkloadKind)
 
 
@@ -54,66 +54,81 @@ def verify(
     models: Sequence[str] = MODELS,
     seed: int = 1,
     oracle: bool = True,
+    search: bool = True,
     progress: Progress | None = None,
 ) -> VerifyReport:
     """Run both kernels over every kind of data under every model and compare all outputs byte for byte.
 
-    With `oracle` the translated kernel is also compared with the PTX oracle. At the first difference the first
-    differing phase is found and the run stops.
+    Data at an edge runs over two blocks under the first model only. With `oracle` the translated kernel is also
+    compared with the PTX oracle. A kernel that faults differs. At the first difference the run stops, and with
+    `search` the first differing phase is found.
     """
     show = progress or Progress(quiet=True)
-    programs = variants(what, show)
     device = what.backend.device()
+    pair = _Pair(device, variants(what, show), OracleDevice() if oracle else None)
     tally = _Tally()
     for kind in kinds:
-        launch = build_launch(what.contract, shape, kind, seed)
-        for model in models:
-            with show.step(f"run {launch.name} [{model}]"):
-                tally = _compare_once(device, programs, launch, model, oracle, tally)
-            if tally.first is not None:
-                found = first_differing_phase(what, launch, model, show)
-                phase = _storing_phase(what, tally.first) if found is None else found.phase
-                named = replace(tally.first, phase=phase)
-                return _report(what, replace(tally, first=named), kinds, models, shape, oracle)
-            if tally.oracle_first is not None:
-                tally = replace(tally, oracle_first=_with_phase(what, tally.oracle_first, launch, model, show))
-                return _report(what, tally, kinds, models, shape, oracle)
+        with show.step(f"run {kind} at the edges") if kind.at_an_edge else nullcontext():
+            quiet = Progress(quiet=True) if kind.at_an_edge else show
+            for recipe in recipes(what.contract, shape, kind, seed):
+                for model in models[:1] if kind.at_an_edge else models:
+                    explain = Explainer(what, recipe, model, quiet, search)
+                    tally = pair.compare(recipe.launch(GAP), model, explain, tally)
+                    if tally.first is not None or tally.oracle_first is not None:
+                        return _report(what, tally, kinds, models, shape, oracle)
     return _report(what, tally, kinds, models, shape, oracle)
 
 
-def _with_phase(what: Subject, difference: Difference, launch: Launch, model: str, show: Progress) -> Difference:
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The translated and the rewritten kernel on their device, and whether the oracle runs too."""
+
+    device: Device
+    programs: tuple[Program, Program]
+    oracle: OracleDevice | None
+
+    def compare(self, launch: Launch, model: str, explain: Explainer, tally: _Tally) -> _Tally:
+        """The tally with one more launch."""
+        translated, rewritten = self.programs
+        label = f"{launch.name}[{model}]"
+        tally = replace(tally, launches=tally.launches + 1)
+        with explain.progress.step(f"run {launch.name} [{model}]"):
+            expected = _attempt(self.oracle, translated, launch, model) if self.oracle else None
+            before, after = (_attempt(self.device, program, launch, model) for program in self.programs)
+        if self.oracle and isinstance(expected, DeviceFault):  # the module itself does what it must not
+            return replace(tally, oracle_first=explain.fault(label, translated, self.oracle, expected))
+        if isinstance(before, DeviceFault):
+            found = explain.fault(label, translated, self.device, before)
+            return replace(tally, oracle_first=found) if self.oracle else replace(tally, first=found)
+        if isinstance(after, DeviceFault):
+            return replace(tally, first=explain.fault(label, rewritten, self.device, after))
+        compared, first = compare_outputs(label, launch.outputs, before.memory, after.memory)
+        tally = replace(tally, compared=tally.compared + compared)
+        if first is not None:
+            return replace(tally, first=explain.difference(first))
+        if isinstance(expected, Execution):
+            halves = launch.halves
+            _, first = compare_outputs(label, launch.outputs, expected.memory, before.memory, nan_outputs=halves)
+            if first is not None:
+                return replace(tally, oracle_first=_with_phase(explain, first, launch, model))
+        return tally
+
+
+def _attempt(device: Device, program: Program, launch: Launch, model: str) -> Execution | DeviceFault:
+    try:
+        return device.run(program, launch, model)
+    except DeviceFault as fault:
+        return fault
+
+
+def _with_phase(explain: Explainer, difference: Difference, launch: Launch, model: str) -> Difference:
     """The difference from the oracle with the first phase whose accumulators differ; None where all agree."""
-    probe = oracle_probe(what, show)
-    with show.step("find the first phase that differs from the oracle"):
+    if not explain.search:
+        return difference
+    probe = oracle_probe(explain.what, explain.progress)
+    with explain.progress.step("find the first phase that differs from the oracle"):
         found = probe.compare(launch, model)
     return replace(difference, phase=None if found is None else found.phase)
-
-
-def _storing_phase(what: Subject, difference: Difference) -> int | None:
-    """All accumulators agree, so it is the stores: the phase whose results the body stores to this output."""
-    whole = [rule for rule in map(what.contract.cut, what.cuts) if isinstance(rule, LayerCutRule)]
-    phases = [s.phase for rule in whole for s in rule.stores if difference.output in (s.buffer, FAULT)]
-    return phases[0] if phases else None
-
-
-def _compare_once(
-    device: Device, programs: tuple[Program, Program], launch: Launch, model: str, oracle: bool, tally: _Tally
-) -> _Tally:
-    translated = device.run(programs[0], launch, model)
-    label = f"{launch.name}[{model}]"
-    try:
-        rewritten = device.run(programs[1], launch, model)
-    except MemoryFault as fault:
-        return replace(tally, launches=tally.launches + 1, first=Difference(f"{label}: {fault}", FAULT, 0, 0, 0, 0))
-    compared, first = compare_outputs(label, launch.outputs, translated.memory, rewritten.memory)
-    oracle_first = tally.oracle_first
-    if oracle:
-        expected = OracleDevice().run(programs[0], launch, model)
-        _, difference = compare_outputs(
-            label, launch.outputs, expected.memory, translated.memory, nan_outputs=launch.halves
-        )
-        oracle_first = oracle_first or difference
-    return _Tally(tally.launches + 1, tally.compared + compared, first, oracle_first)
 
 
 def _report(
@@ -156,19 +171,20 @@ def verify_stage(
     probe = phase_probe(what, show, stage)
     tally = _Tally()
     for kind in kinds:
-        launch = build_launch(what.contract, shape, kind, seed)
-        for model in models:
-            label = f"{launch.name}[{model}]"
-            with show.step(f"run {label}, phase {stage}"):
-                found = probe.compare(launch, model, first=stage)
-            compared = probe.bytes_per_launch(launch, first=stage)
-            first = None if found is None else _phase_difference(label, found)
-            tally = _Tally(tally.launches + 1, tally.compared + compared, first)
-            if first is not None:
-                return _report(what, tally, kinds, models, shape, False)
+        for recipe in recipes(what.contract, shape, kind, seed):
+            launch = recipe.launch()
+            for model in models[:1] if kind.at_an_edge else models:
+                label = f"{launch.name}[{model}]"
+                with show.step(f"run {label}, phase {stage}"):
+                    found = probe.compare(launch, model, first=stage)
+                compared = probe.bytes_per_launch(launch, first=stage)
+                first = None if found is None else _phase_difference(label, found)
+                tally = _Tally(tally.launches + 1, tally.compared + compared, first)
+                if first is not None:
+                    return _report(what, tally, kinds, models, shape, False)
     return _report(what, tally, kinds, models, shape, False)
 
 
 def _phase_difference(label: str, found: PhaseDifference) -> Difference:
     place = "accumulator (block {}, m-tile {}, half {}, n-tile {}, lane {})".format(*found.word)
-    return Difference(label, place, 0, found.expected, found.actual, found.count, found.phase)
+    return Difference(label, place, 0, found.expected, found.actual, found.count, found.phase, found.fault)

@@ -39,6 +39,14 @@ class WorkloadKind(StrEnum):
     CANCELLATION = "cancellation"
     SATURATING = "saturating"
     SPECIAL = "special"  # denormals, both zeros, NaN and infinity in the input surface
+    SMALL = "small"  # accumulators as small as the norm's epsilon; this and the next two: runtime/edges.py
+    BOUNDS = "bounds"  # gains, seeds and tables just inside and just outside of each range proof
+    SINGLE = "single"  # one weight or column out of range, everything else within
+
+    @property
+    def at_an_edge(self) -> bool:
+        """Whether the data stands at the edge of a body's condition: many images, few blocks of each."""
+        return self in (WorkloadKind.SMALL, WorkloadKind.BOUNDS, WorkloadKind.SINGLE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
 """Complete launches of a layer: memory, parameter block and grid, from the layer's contract and a seed."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from zluda_rr.contract import LayerContract
-from zluda_rr.emulate.memory import AddressSpace
+from zluda_rr.emulate.memory import GUARD, AddressSpace
 from zluda_rr.errors import UserError
+from zluda_rr.runtime.edges import EdgeImage, edge_images
 from zluda_rr.runtime.planes import plane_codes
 from zluda_rr.runtime.weights import Region, RegionKind, WorkloadKind, weight_image
 
@@ -52,6 +53,10 @@ class Shape:
         return self.grid[0] * self.grid[1]
 
 
+EDGE_SHAPE = Shape(ex=10, ey=6, shift_x=4, shift_y=2)
+"""Two blocks: of data at an edge there are many launches."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surface:
     """A surface or texture of a launch: its allocation, the byte of its handle among the parameters, its texels."""
@@ -81,6 +86,37 @@ class Launch:
     pointers: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a launch is made of, so that it can be made again with its buffers elsewhere.
+
+    `edge` is the weight image of data at an edge (runtime/edges.py).
+    """
+
+    contract: LayerContract
+    shape: Shape
+    kind: WorkloadKind
+    seed: int
+    edge: EdgeImage | None = None
+
+    def launch(self, guard: int = GUARD) -> Launch:
+        """The launch, with so many unmapped bytes around every buffer."""
+        image = None if self.edge is None else self.edge.image
+        built = build_launch(
+            self.contract, self.shape, self.kind, self.seed, memory=lambda: AddressSpace(guard=guard), image=image
+        )
+        return built if self.edge is None else replace(built, name=f"{built.name} ({self.edge.name})")
+
+
+def recipes(contract: LayerContract, shape: Shape, kind: WorkloadKind, seed: int) -> tuple[Recipe, ...]:
+    """All launches of a kind of data: one over `shape`, or where the data stands at an edge many over `EDGE_SHAPE`."""
+    if not kind.at_an_edge:
+        return (Recipe(contract, shape, kind, seed),)
+    nbytes = next(b.size(shape.ex, shape.ey) for b in contract.buffers if b.role == "weights")
+    images = edge_images(regions_of(contract), nbytes, kind, seed, every=5)
+    return tuple(Recipe(contract, EDGE_SHAPE, kind, seed, image) for image in images)
+
+
 def build_launch(
     contract: LayerContract,
     shape: Shape,
@@ -88,8 +124,12 @@ def build_launch(
     seed: int = 1,
     *,
     memory: Callable[[], AddressSpace] = AddressSpace,
+    image: npt.NDArray[np.uint8] | None = None,
 ) -> Launch:
-    """A launch of the layer over `shape`: every buffer and surface of the contract, inputs from `seed`."""
+    """A launch of the layer over `shape`: every buffer and surface of the contract, inputs from `seed`.
+
+    `image` takes the place of the generated weight image.
+    """
     space = memory()
     params = bytearray(contract.parameter_bytes)
     spec = contract.launch
@@ -99,7 +139,8 @@ def build_launch(
     outputs, surfaces = [], []
     for buffer in contract.buffers:
         nbytes = buffer.size(shape.ex, shape.ey)
-        data = _buffer_data(contract, buffer.role, nbytes, kind, seed)
+        given = image if buffer.role == "weights" else None
+        data = _buffer_data(contract, buffer.role, nbytes, kind, seed) if given is None else given
         address = space.allocate(buffer.name, nbytes, data=data, writable=buffer.role == "output")
         _put(params, buffer.offset, np.array([address], "<u8"))
         if buffer.role == "output":

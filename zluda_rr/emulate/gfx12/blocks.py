@@ -16,7 +16,7 @@ from zluda_rr.emulate.gfx12.dispatch import builder_of
 from zluda_rr.emulate.gfx12.execute_control import IGNORED, following, is_branch
 from zluda_rr.emulate.gfx12.fetch import Step
 from zluda_rr.emulate.gfx12.inst import Inst, Kind, Operand
-from zluda_rr.emulate.gfx12.machine import EmulationError, Machine, Variant
+from zluda_rr.emulate.gfx12.machine import Machine, ProgramFault, Variant
 from zluda_rr.emulate.gfx12.table import Build
 
 _LONGEST = 2048
@@ -90,7 +90,7 @@ class Compiler:
         for _ in range(_LONGEST):
             inst = self._program.get(at)
             if inst is None:
-                raise EmulationError(f"no instruction at {at:#x}")
+                raise ProgramFault(f"no instruction at {at:#x}")
             addresses.append(at)
             at = following(inst)
             if inst.mnemonic not in IGNORED:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zluda_rr.emulate.gfx12.bind import Binder, Departure
 from zluda_rr.emulate.gfx12.inst import Inst, Special
-from zluda_rr.emulate.gfx12.machine import ENDED, SCC_ROW, EmulationError, Mode
+from zluda_rr.emulate.gfx12.machine import ENDED, SCC_ROW, EmulationError, Mode, ProgramFault
 from zluda_rr.emulate.gfx12.table import Build
 
 Array = NDArray[Any]
@@ -135,7 +135,7 @@ def _wait_for_barrier(b: Binder) -> None:
 
     def leave() -> list[Departure]:
         if (machine.waits >= machine.arrivals)[machine.active].any():
-            raise EmulationError(f"s_barrier_wait at {b.inst.address:#x} without an s_barrier_signal before it")
+            raise ProgramFault(f"s_barrier_wait at {b.inst.address:#x} without an s_barrier_signal before it")
         machine.waits[machine.active] += 1
         passing = machine.passes_barrier() & machine.active
         if passing.any() and passing.sum() == machine.active.sum():
@@ -199,7 +199,7 @@ def _set_mode(shift: int) -> Build:
 
 def _trap(b: Binder) -> None:
     def leave() -> list[Departure]:
-        raise EmulationError("s_trap: the program gave up")
+        raise ProgramFault("s_trap: the program gave up")
 
     b.exit = leave
 

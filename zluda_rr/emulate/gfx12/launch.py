@@ -92,13 +92,15 @@ class Emulator:
         dynamic_lds: int = 0,
         waves_per_batch: int = WAVES_PER_BATCH,
         placement: Placement | None = None,
+        block_limit: int = BLOCK_LIMIT,
     ) -> Stats:
         """Run the kernel over a grid of workgroups; `memory` changes in place.
 
         `kernarg` holds the explicit arguments at their offsets; the hidden ones are filled in here. `model` is
         the WMMA accumulation model (`numerics.mma`). Raises EmulationError for an instruction that is not
         known or a block larger than the code object allows, MemoryFault for a bad access; the exception's notes name
-        the instruction.
+        the instruction. A batch that executes more than `block_limit` straight runs of instructions counts as an
+        endless loop.
 
         Without `placement` the code object exists for this launch only, read-only. With it `memory` already holds the
         code object and the segment that `kernel_arguments` gives; `kernarg` does not count then.
@@ -120,7 +122,7 @@ class Emulator:
             machine.code_base, machine.model = code_base, model
             machine.reset()
             _start(machine, kernel, launch, first, segment)
-            Scheduler(machine, compiler, BLOCK_LIMIT).run(kernel.entry, mode)
+            Scheduler(machine, compiler, block_limit).run(kernel.entry, mode)
             total.update(compiler.take_counts())
         mnemonics = {address: inst.mnemonic for address, inst in self._program.items()}
         return Stats(launch.groups * launch.waves_per_group, dict(total), mnemonics)
@@ -153,11 +155,19 @@ def run_kernel(
     *,
     dynamic_lds: int = 0,
     waves_per_batch: int = WAVES_PER_BATCH,
+    block_limit: int = BLOCK_LIMIT,
 ) -> Stats:
     """Run a kernel once; see `Emulator`, which saves decoding and compiling when there are more launches."""
     emulator = Emulator(code_object, kernel_name)
     return emulator.run(
-        grid, block, kernarg, memory, model, dynamic_lds=dynamic_lds, waves_per_batch=waves_per_batch
+        grid,
+        block,
+        kernarg,
+        memory,
+        model,
+        dynamic_lds=dynamic_lds,
+        waves_per_batch=waves_per_batch,
+        block_limit=block_limit,
     )
 
 

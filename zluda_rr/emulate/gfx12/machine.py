@@ -38,7 +38,11 @@ UNSET = 0xDEAD_BEEF
 
 
 class EmulationError(RuntimeError):
-    """An instruction that the emulator does not know, or a program that does what hardware would not survive."""
+    """An instruction that the emulator does not know; ProgramFault: what no hardware would survive."""
+
+
+class ProgramFault(EmulationError):  # noqa: N818 - named as MemoryFault is
+    """A program that does what hardware would not survive: it is at fault, not the emulator."""
 
 
 class Variant(IntEnum):
@@ -100,9 +104,7 @@ class Machine:
         "scratch_bytes", "sgpr", "thin_lane_mask", "vgpr", "waits", "waves", "waves_per_group",
     )  # fmt: skip
 
-    def __init__(
-        self, groups: int, waves_per_group: int, *, lds_bytes: int, scratch_bytes: int, bus: Bus
-    ) -> None:
+    def __init__(self, groups: int, waves_per_group: int, *, lds_bytes: int, scratch_bytes: int, bus: Bus) -> None:
         waves = groups * waves_per_group
         self.groups = groups
         self.waves_per_group = waves_per_group

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zluda_rr.emulate.gfx12.bind import Departure
 from zluda_rr.emulate.gfx12.blocks import Compiler
-from zluda_rr.emulate.gfx12.machine import EmulationError, Machine, Mode
+from zluda_rr.emulate.gfx12.machine import Machine, Mode, ProgramFault
 
 Waves = NDArray[np.bool_]
 Where = tuple[int, int]
@@ -31,7 +31,7 @@ class Scheduler:
         self._blocks_run = 0
 
     def run(self, entry: int, mode: int) -> None:
-        """Run all waves from `entry` to s_endpgm. EmulationError for a run past the limit."""
+        """Run all waves from `entry` to s_endpgm. ProgramFault for a run past the limit."""
         machine = self._machine
         handler: Any = lambda kind, flag: machine.invalid.append(True)  # noqa: E731
         self._waiting = {(entry, mode): np.ones(machine.waves, dtype=np.bool_)}
@@ -56,7 +56,7 @@ class Scheduler:
             block.executed += count
             self._blocks_run += 1
             if self._blocks_run > self._limit:
-                raise EmulationError(f"more than {self._limit} blocks executed: endless loop at {address:#x}?")
+                raise ProgramFault(f"more than {self._limit} blocks executed: endless loop at {address:#x}?")
             departures = block.leave()
             if len(departures) != 1 or departures[0].waves is not None or self._parked:
                 break

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from zluda_rr.emulate.ptx.functions import Callee
 from zluda_rr.emulate.ptx.kinds import DTYPES, STORAGE, Array, Mask
 from zluda_rr.emulate.ptx.machine import Machine
 from zluda_rr.emulate.ptx.problem import Unsupported
-from zluda_rr.ptx import Body, Immediate, Operand, Register, Statement, Symbol
+from zluda_rr.ptx import Body, Function, Immediate, Operand, Register, Statement, Symbol
 
 Reader = Callable[[list[Array]], Array]
 Writer = Callable[[Machine, Array, Mask | None], None]
@@ -51,18 +50,21 @@ class RegisterSlot:
 SlotKind = Constant | Special | RegisterSlot
 
 
-def _no_function(name: str) -> Callee | None:
+Defined = Callable[[str], Function | None]
+
+
+def _no_function(name: str) -> Function | None:
     return None
 
 
 @dataclass(slots=True)
 class Compiler:
-    """Slots of one body. `addresses` maps variable and parameter names to (space, address), `callee` the name of a
-    function that the module defines to the function."""
+    """Slots of one body. `addresses` maps variable and parameter names to (space, address), `defined` the name of a
+    function with a body in the module to the function."""
 
     body: Body
     addresses: dict[str, tuple[str, int]]
-    callee: Callable[[str], Callee | None] = _no_function
+    defined: Defined = _no_function
     slots: list[SlotKind] = field(default_factory=list)
     _index: dict[object, int] = field(default_factory=dict)
 

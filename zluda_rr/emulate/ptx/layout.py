@@ -24,36 +24,47 @@ class Layout:
     local_bytes: int
 
 
-def lay_out(body: Body, memory: AddressSpace, *, local_base: int = 0) -> Layout:
-    """Place everything a body names.
+def lay_out(body: Body, memory: AddressSpace, outer: Layout | None = None) -> Layout:
+    """Place everything a body names; `outer` is the layout of what calls it, for a function.
 
     Shared variables in order of declaration from offset 0, arrays without a size behind them; local variables
     and the parameters of calls in a thread's local memory; module-scope global and constant variables are
-    allocated in `memory` as `ptx:<name>` unless an earlier run did so. A function's parameters and results are local
-    memory too; its local memory starts at `local_base`.
+    allocated in `memory` as `ptx:<name>` unless an earlier run did so. A function's parameters, result and local
+    variables lie behind its caller's in the thread's local memory, its shared variables behind all others.
     """
     addresses: dict[str, tuple[str, int]] = {}
-    param_bytes = 0
-    if body.function.kind == "entry":
-        param_bytes = _parameters(body.function.params, addresses)
+    if outer is None:
+        param_bytes, shared_start, local_start = _parameters(body.function.params, addresses), 0, 0
     else:
-        local_base = -(-local_base // 16) * 16
-        for param in (*body.function.params, *body.function.returns):
-            addresses[param.name] = ("local", local_base)
-            local_base += -(-param.nbytes // 16) * 16
+        param_bytes, shared_start = outer.param_bytes, outer.shared_bytes
+        local_start = _frame(body, -(-outer.local_bytes // 16) * 16, addresses)
     sized = [(name, declared) for name, declared in body.variables.items() if declared.count is not None]
     dynamic = [(name, declared) for name, declared in body.variables.items() if declared.count is None]
-    shared = _stack(((n, d) for n, d in sized if d.space.startswith("shared")), "shared", 0, addresses)
+    known = {} if outer is None else {n: a for n, a in outer.addresses.items() if a[0] == "shared"}
+    own = [(n, d) for n, d in sized if d.space.startswith("shared") and n not in known]
+    shared = _stack(own, "shared", shared_start, addresses)
+    addresses.update(known)
     for name, declared in dynamic:
         if not declared.space.startswith("shared"):
             raise OracleError(f"variable {name} of .{declared.space} memory has no size")
         shared = _aligned(shared, declared)
-    addresses.update({name: ("shared", shared) for name, _ in dynamic})
-    local = _stack(((n, d) for n, d in sized if d.space in ("local", "param")), "local", local_base, addresses)
+    addresses.update({name: ("shared", shared) for name, _ in dynamic if name not in known})
+    own = [(n, d) for n, d in sized if d.space in ("local", "param")]
+    local = _stack(own, "local", local_start, addresses)
     for name, declared in sized:
         if declared.space in ("global", "const"):
             addresses[name] = ("global", _module_variable(name, declared, memory))
     return Layout(MappingProxyType(addresses), param_bytes, shared, local)
+
+
+def _frame(body: Body, start: int, addresses: dict[str, tuple[str, int]]) -> int:
+    """A function's parameters and results in the thread's local memory, from `start` on; returns their end."""
+    for param in (*body.function.params, *body.function.returns):
+        align = param.align or type_bytes(param.type)
+        start = -(-start // align) * align
+        addresses[param.name] = ("local", start)
+        start += param.nbytes
+    return start
 
 
 def _parameters(params: Iterable[Param], addresses: dict[str, tuple[str, int]]) -> int:

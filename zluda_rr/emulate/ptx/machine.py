@@ -3,9 +3,9 @@ lanes]."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,21 @@ class ExternCall:
 Extern = Callable[[ExternCall], Array | None]
 
 
+class Callee(Protocol):
+    """A function of the module. Arguments and results lie in the thread's local memory, as (offset, bytes)."""
+
+    @property
+    def arguments(self) -> tuple[tuple[int, int], ...]:
+        """Where the function finds its parameters."""
+
+    @property
+    def results(self) -> tuple[tuple[int, int], ...]:
+        """Where it leaves its results."""
+
+    def run(self, machine: Machine, mask: Mask | None) -> None:
+        """Execute it for the lanes of `mask` of its caller."""
+
+
 @dataclass(slots=True)
 class Machine:
     """One chunk of a grid. `r` holds a slot per register, constant and special register; arrays in it are
@@ -79,8 +94,9 @@ class Machine:
     externs: Mapping[str, Extern]
     shared_limit: int  # bytes in use; the arrays are padded
     local_limit: int
-    special: Mapping[str, Array]  # special registers, broadcastable to the shape
-    counts: Counter[str]
+    special: Mapping[str, Array] = field(default_factory=dict)
+    functions: Mapping[str, Callee] = field(default_factory=dict)
+    awaited: Mask | None = None  # in a function: the threads that its barriers wait for, which may not all have called
     full: Mask = field(init=False)
     blank: list[Array] = field(init=False)
     captured: dict[int, tuple[Array, ...]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ class OracleError(UserError):
 
 class ExecutionFault(RuntimeError):  # noqa: N818 - named as MemoryFault is
     """The program did something that PTX leaves undefined: divergent warp-wide instructions, a barrier that
-    not every thread reaches, a surface access that traps."""
+    not every thread reaches, a surface access that traps, a loop without end."""
 
 
 class Unsupported(Exception):  # noqa: N818 - internal, turned into OracleError with the place

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from zluda_rr.emulate.ptx import access, calls, compare, convert, data, floating, integer, surface, warp
-from zluda_rr.emulate.ptx.compiler import Compiler, Op, Reader, SlotKind
-from zluda_rr.emulate.ptx.functions import Functions
+from zluda_rr.emulate.ptx.compiler import Compiler, Defined, Op, Reader, SlotKind
 from zluda_rr.emulate.ptx.integer import Handler
 from zluda_rr.emulate.ptx.kinds import Mask, spec_of
 from zluda_rr.emulate.ptx.layout import Layout
@@ -72,9 +71,12 @@ class Program:
     layout: Layout
 
 
-def compile_body(body: Body, layout: Layout, capture: frozenset[int], functions: Functions | None = None) -> Program:
-    """Compile every statement. OracleError names the first one without semantics and its line."""
-    compiler = _compiler(body, layout, functions)
+def compile_body(body: Body, layout: Layout, capture: frozenset[int], defined: Defined) -> Program:
+    """Compile every statement; `defined` gives the functions of the module that have a body.
+
+    OracleError names the first statement without semantics and its line.
+    """
+    compiler = Compiler(body, dict(layout.addresses), defined)
     starts = _segment_starts(body)
     segment_of = {start: index for index, start in enumerate(starts)}
     local = _segment_registers(body, starts)
@@ -86,15 +88,9 @@ def compile_body(body: Body, layout: Layout, capture: frozenset[int], functions:
     return Program(body, tuple(segments), tuple(compiler.slots), layout)
 
 
-def _compiler(body: Body, layout: Layout, functions: Functions | None) -> Compiler:
-    if functions is None:
-        return Compiler(body, dict(layout.addresses))
-    return Compiler(body, dict(layout.addresses), lambda name: functions.callee(name, layout.local_bytes))
-
-
-def refused_statements(body: Body, layout: Layout, functions: Functions | None = None) -> Mapping[int, OracleError]:
+def refused_statements(body: Body, layout: Layout, defined: Defined) -> dict[int, OracleError]:
     """Every statement without semantics: its number and what `compile_body` would say of it."""
-    compiler = _compiler(body, layout, functions)
+    compiler = Compiler(body, dict(layout.addresses), defined)
     found: dict[int, OracleError] = {}
     segment_of = dict.fromkeys(range(len(body.statements) + 1), 0)
     for statement in body.statements:
@@ -180,7 +176,8 @@ def _segment(
     return Segment(tuple(steps), end, MappingProxyType(opcodes))
 
 
-def _place(statement: Statement) -> str:
+def place(statement: Statement) -> str:
+    """Line, number and text of a statement, for messages."""
     return f"line {statement.line}, s{statement.number}: {' '.join(statement.text.split())}"
 
 
@@ -196,7 +193,7 @@ def _compile(compiler: Compiler, statement: Statement) -> Op:
             raise Unsupported("operand count or form") from problem
         return op if statement.guard is None else _guarded(compiler, statement.guard, op)
     except Unsupported as problem:
-        raise OracleError(f"{_place(statement)}: {problem}") from problem
+        raise OracleError(f"{place(statement)}: {problem}") from problem
 
 
 def _guard_reader(compiler: Compiler, guard: Guard) -> Reader:
@@ -213,11 +210,11 @@ def _terminator(compiler: Compiler, statement: Statement, segment_of: Mapping[in
     if opcode == "bra":
         (target,) = statement.operands
         if not isinstance(target, Symbol):
-            raise OracleError(f"{_place(statement)}: the target is no label")
+            raise OracleError(f"{place(statement)}: the target is no label")
         return Branch("branch", statement, guard, segment_of[compiler.body.labels[target.name] - 1])
     plain = {"sync", "aligned", "cta"}.issuperset(statement.modifiers) and len(statement.operands) <= 1
     if opcode == "brx" or "sync" not in statement.modifiers or not plain:
-        raise OracleError(f"{_place(statement)}: the oracle has no semantics for this form")
+        raise OracleError(f"{place(statement)}: the oracle has no semantics for this form")
     return Branch("barrier", statement, guard)
 
 

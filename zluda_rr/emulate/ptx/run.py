@@ -11,20 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zluda_rr.emulate.memory import AddressSpace, MemoryFault
-from zluda_rr.emulate.ptx import program as programs
 from zluda_rr.emulate.ptx.compiler import Constant, Special
-from zluda_rr.emulate.ptx.functions import Functions
 from zluda_rr.emulate.ptx.kinds import Array, Mask
-from zluda_rr.emulate.ptx.layout import Layout, lay_out
+from zluda_rr.emulate.ptx.linked import Linked, link
 from zluda_rr.emulate.ptx.machine import LANES, Extern, Launch, Machine
 from zluda_rr.emulate.ptx.problem import ExecutionFault, OracleError
-from zluda_rr.emulate.ptx.program import Program, Segment, compile_body
-from zluda_rr.errors import listed
+from zluda_rr.emulate.ptx.program import Program, Segment
 from zluda_rr.numerics import mma
-from zluda_rr.ptx import Body, Module, linearise
+from zluda_rr.ptx import Body, Module, Param
 
 CHUNK_WARPS = 128
 """Warps executed together: enough to hide Python, few enough for a register to stay in the cache."""
+SEGMENT_LIMIT = 2_000_000
+"""Straight runs of statements that a chunk may execute before it counts as an endless loop."""
 
 Progress = Callable[[int, int], None]
 
@@ -45,7 +44,7 @@ class OracleStats:
 
 
 def run_entry(
-    source: Module | Body,
+    source: Module | Body | Linked,
     entry: str,
     *,
     grid: tuple[int, int, int],
@@ -57,22 +56,26 @@ def run_entry(
     capture: Collection[int] = (),
     dynamic_shared: int = 0,
     chunk_warps: int = CHUNK_WARPS,
+    segment_limit: int = SEGMENT_LIMIT,
     progress: Progress | None = None,
 ) -> OracleStats:
-    """Execute kernel `entry` of a module (or its linearised body) over a grid; `memory` is changed in place.
+    """Execute kernel `entry` of a module over a grid; `memory` is changed in place.
+
+    Instead of the module its linearised body will do, which then calls no function of the module, or what `link` made
+    of it: with many launches that saves compiling it each time.
 
     `params` is the kernel's parameter buffer, `model` one of `numerics.mma.MODELS`, `externs` Python models
     of called functions, `capture` statement numbers. `progress` is called with blocks done and blocks in all.
-    Blocks run in chunks, lowest first, so kernels whose blocks wait for each other are not supported.
+    Blocks run in chunks, lowest first, so kernels whose blocks wait for each other are not supported. A chunk
+    that executes more than `segment_limit` segments counts as an endless loop.
 
     Raises OracleError for what has no semantics (naming the line), ExecutionFault and MemoryFault for what
     the program does wrong (naming the statement).
     """
     if model not in mma.MODELS:
         raise OracleError(f"no accumulation model {model!r}; there are {', '.join(mma.MODELS)}")
-    body = source if isinstance(source, Body) else _body_of(source, entry)
-    functions = Functions(None if isinstance(source, Body) else source, memory, _start)
-    program = compile_body(body, lay_out(body, memory), frozenset(capture), functions)
+    linked = link(source, entry, memory, frozenset(capture)) if isinstance(source, Module | Body) else source
+    program = linked.program
     if len(params) < program.layout.param_bytes:
         raise OracleError(f"{entry} takes {program.layout.param_bytes} bytes of parameters, {len(params)} were given")
     launch = Launch(grid, block, dynamic_shared)
@@ -82,9 +85,11 @@ def run_entry(
     with np.errstate(all="ignore"):
         for first in range(0, launch.blocks, blocks_per_chunk):
             blocks = np.arange(first, min(first + blocks_per_chunk, launch.blocks))
-            local_bytes = max(program.layout.local_bytes, functions.local_bytes)
-            machine = _machine(program, launch, blocks, params, memory, model, externs or {}, local_bytes, counts)
-            _Run(program, machine, counts).execute()
+            machine = _machine(linked, launch, blocks, params, memory, model, externs or {})
+            machine.functions = {
+                name: _Function(function, counts, segment_limit) for name, function in linked.functions.items()
+            }
+            _Run(program, machine, counts, segment_limit).execute()
             _collect(program, machine, parts)
             if progress is not None:
                 progress(int(blocks[-1]) + 1, launch.blocks)
@@ -93,79 +98,44 @@ def run_entry(
     return OracleStats(launch.blocks, warps, MappingProxyType(dict(counts)), MappingProxyType(captured))
 
 
-def refused_statements(source: Module, entry: str) -> Mapping[int, OracleError]:
-    """Every statement of a kernel that has no semantics: its number, and what `run_entry` would say of it."""
-    body = _body_of(source, entry)
-    memory = AddressSpace(1 << 24)
-    return programs.refused_statements(body, lay_out(body, memory), Functions(source, memory, _start))
-
-
-def _start(body: Body, layout: Layout, functions: Functions) -> Callable[[Machine, Mask | None], None]:
-    """A function's body as something that runs on the calling lanes of a machine."""
-    program = compile_body(body, layout, frozenset(), functions)
-
-    def run(caller: Machine, mask: Mask | None) -> None:
-        machine = replace(
-            caller,
-            r=_slots(program, caller.shape, caller.special),
-            live=caller.full if mask is None else mask,
-            captured={},
-        )
-        _Run(program, machine, caller.counts).execute()
-
-    return run
-
-
-def _body_of(module: Module, entry: str) -> Body:
-    function = module.function(entry)
-    if function is None or function.body is None:
-        names = listed(item.name for item in module.entries)
-        raise OracleError(f"{module.filename}: no kernel {entry}; entries: {names}")
-    return linearise(function, module)
-
-
 def _joined(rows: Sequence[tuple[Array, ...]]) -> tuple[Array, ...]:
     return tuple(np.concatenate(columns) for columns in zip(*rows, strict=True))
 
 
 def _machine(
-    program: Program,
+    linked: Linked,
     launch: Launch,
     blocks: NDArray[np.int64],
     params: bytes,
     memory: AddressSpace,
     model: str,
     externs: Mapping[str, Extern],
-    local_bytes: int,
-    counts: Counter[str],
 ) -> Machine:
     """Registers at zero, constants and special registers filled in, for some blocks of the grid."""
     per_block = launch.warps_per_block
     shape = (len(blocks) * per_block, LANES)
     thread = np.tile(np.arange(per_block * LANES, dtype=np.int64).reshape(per_block, LANES), (len(blocks), 1))
     special = _special_registers(launch, np.repeat(blocks, per_block), thread)
-    layout = program.layout
-    shared_bytes = layout.shared_bytes + launch.dynamic_shared
+    shared_bytes = linked.shared_bytes + launch.dynamic_shared
     return Machine(
         shape=shape,
-        r=_slots(program, shape, special),
+        r=_registers(linked.program, shape, special),
+        special=special,
         memory=memory,
         params=np.frombuffer(params, dtype=np.uint8),
         shared=np.zeros((len(blocks), -(-shared_bytes // 16) * 16), dtype=np.uint8),
-        local=np.zeros((shape[0] * LANES, -(-local_bytes // 16) * 16), dtype=np.uint8),
+        local=np.zeros((shape[0] * LANES, -(-linked.local_bytes // 16) * 16), dtype=np.uint8),
         block_of_warp=np.repeat(np.arange(len(blocks)), per_block),
         live=thread < launch.threads,
         model=model,
         externs=externs,
         shared_limit=shared_bytes,
-        local_limit=local_bytes,
-        special=special,
-        counts=counts,
+        local_limit=linked.local_bytes,
     )
 
 
-def _slots(program: Program, shape: tuple[int, int], special: Mapping[str, Array]) -> list[Array]:
-    """Registers at zero, constants and special registers."""
+def _registers(program: Program, shape: tuple[int, int], special: Mapping[str, Array]) -> list[Array]:
+    """The slots of a body before it runs."""
     zeros: dict[np.dtype[np.generic], Array] = {}
     r: list[Array] = []
     for slot in program.slots:
@@ -176,6 +146,33 @@ def _slots(program: Program, shape: tuple[int, int], special: Mapping[str, Array
         else:
             r.append(zeros.setdefault(slot.dtype, np.zeros(shape, dtype=slot.dtype)))
     return r
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A function of the module, called on a machine: it has registers of its own and shares everything else."""
+
+    program: Program
+    counts: Counter[str]
+    limit: int
+
+    @property
+    def arguments(self) -> tuple[tuple[int, int], ...]:
+        return self._places(self.program.body.function.params)
+
+    @property
+    def results(self) -> tuple[tuple[int, int], ...]:
+        return self._places(self.program.body.function.returns)
+
+    def _places(self, params: Sequence[Param]) -> tuple[tuple[int, int], ...]:
+        return tuple((self.program.layout.addresses[param.name][1], param.nbytes) for param in params)
+
+    def run(self, machine: Machine, mask: Mask | None) -> None:
+        live = machine.full if mask is None else mask
+        r = _registers(self.program, machine.shape, machine.special)
+        awaited = machine.live if machine.awaited is None else machine.awaited
+        inside = replace(machine, r=r, live=live, captured={}, awaited=awaited)
+        _Run(self.program, inside, self.counts, self.limit).execute()
 
 
 def _special_registers(launch: Launch, block: NDArray[np.int64], thread: NDArray[np.int64]) -> dict[str, Array]:
@@ -215,25 +212,36 @@ def _collect(program: Program, machine: Machine, parts: Mapping[int, list[tuple[
 class _Run:
     """One chunk on its way through a program: which lanes are at which segment."""
 
-    def __init__(self, program: Program, machine: Machine, counts: Counter[str]) -> None:
+    def __init__(self, program: Program, machine: Machine, counts: Counter[str], limit: int) -> None:
         self.program = program
         self.machine = machine
         self.counts = counts
+        self.limit = limit
         self.pending: dict[int, Mask] = {0: machine.live}
         self.waiting: dict[int, Mask] = {}
 
     def execute(self) -> None:
         """Run until every lane has ended. The least segment goes first: lanes that left a loop or an arm
         early wait at the join until the others arrive, since compilers lay joins out behind their arms."""
+        budget = self.limit
         while self.pending or self.waiting:
+            budget -= 1
+            if not budget:
+                raise ExecutionFault(f"more than {self.limit} segments executed: endless loop {self._where()}?")
             if not self.pending:
-                raise ExecutionFault("a barrier is not reached by every live thread of its block")
+                together = "" if self.machine.awaited is None else " in the same call of its function"
+                raise ExecutionFault(f"a barrier is not reached by every live thread of its block{together}")
             index = min(self.pending)
             mask = self.pending.pop(index)
             segment = self.program.segments[index]
             self._count(segment, mask)
             self._steps(segment, None if mask.all() else mask)
             self._leave(index, segment, mask)
+
+    def _where(self) -> str:
+        """The statement that runs next."""
+        steps = self.program.segments[min(self.pending)].steps if self.pending else ()
+        return f"at {self._place(steps[0].number)}" if steps else "of jumps alone"
 
     def _count(self, segment: Segment, mask: Mask) -> None:
         warps = int(mask.any(axis=1).sum())
@@ -253,7 +261,10 @@ class _Run:
                     registers[slot] = machine.blank[slot]
         except (MemoryFault, ExecutionFault) as fault:
             assert step is not None
-            raise type(fault)(f"{self._place(step.number)}: {fault}") from fault
+            text = f"{self._place(step.number)}: {fault}"
+            if isinstance(fault, MemoryFault):
+                raise MemoryFault(text, fault.access) from fault
+            raise ExecutionFault(text) from fault
 
     def _place(self, number: int) -> str:
         statement = self.program.body[number]
@@ -295,7 +306,8 @@ class _Run:
         if not self.waiting:
             return
         arrived = np.logical_or.reduce(list(self.waiting.values()))
-        missing = (self.machine.live & ~arrived).any(axis=1)
+        awaited = self.machine.live if self.machine.awaited is None else self.machine.awaited
+        missing = (awaited & ~arrived).any(axis=1)
         held = np.zeros(len(self.machine.shared), dtype=np.bool_)
         np.logical_or.at(held, self.machine.block_of_warp, missing)
         free = ~held[self.machine.block_of_warp][:, None]
