@@ -276,7 +276,7 @@ def test_7_one_mma_more(enc0: Module, contract: LayerContract, match: LayerMatch
     register = fragment_register(match.kernel, plan.last, 0, 0)
     copied = copied.replace(register, "%again")
     module = edit_function(enc0, entry, insert_after={plan.last: f"\t{copied}\n"}, at_start="\t.reg .b32 %again;\n")
-    assert_refused(module, contract, 7, "phase 8")
+    assert_refused(module, contract, 7, "phase 10: B of n-tile 11")
 
 
 def test_7_two_fragment_words_exchanged(enc0_text: str, contract: LayerContract, plan: CutPlan) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from zluda_rr.errors import UserError
 from zluda_rr.ptx import Body, ControlFlow, DefUse, Module, linearise, no_collection
@@ -19,20 +18,11 @@ from .fusion_plan import Plan, make_plan
 from .fusion_view import KernelView
 from .fusion_words import Words
 from .patterns import Rule, SearchLimitError, load_rules
-from .validate import validate_fusion
+from .validate import Verdict, validate_fusion
 
 RULE_FILE = "fragment-consumer.rule"
 HELPERS = "fragment_consumer.hip"
 _LONGEST = 240  # characters of a validator's reason: it is one line in reports and the hook's log
-
-
-class Verdict(Protocol):
-    """What a validator says: `reason` is what could not be shown, None where the kernels are equal."""
-
-    @property
-    def equal(self) -> bool: ...
-    @property
-    def reason(self) -> str | None: ...
 
 
 Validator = Callable[[Module, Module, str], Verdict]

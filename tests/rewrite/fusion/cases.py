@@ -15,7 +15,7 @@ from zluda_rr.emulate.memory import AddressSpace
 from zluda_rr.lower import compile_module
 from zluda_rr.ptx import Module
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import FusionReport, FusionResult, fuse_module, report_fusion
+from zluda_rr.rewrite import FusionReport, FusionResult, Validator, fuse_module, report_fusion
 from zluda_rr.rewrite.patterns import Rule
 
 MMA = "mma.sync.aligned.m16n8k32.row.col.f16.e4m3.e4m3.f16"
@@ -108,10 +108,11 @@ def compare(
     rules: Sequence[Rule] | None = None,
     body: Path | None = None,
     data: Words | None = None,
+    validate: Validator | None = None,
 ) -> Outcome:
     """Run a kernel both ways on the same data."""
     program = module(text, outputs)
-    result = fuse_module(program, "probe", rules)
+    result = fuse_module(program, "probe", rules, validate=validate)
     chosen = words() if data is None else data
     bodies = (body or helpers(),) if result.plan.steps else ()
     original = execute(program, chosen, outputs, model=model)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from zluda_rr.resources import resource_dir
+from zluda_rr.rewrite import Verdict
 from zluda_rr.rewrite.patterns import read_rules
 
 from .cases import CHAIN, compare
@@ -39,7 +40,11 @@ def test_a_wrong_rule_shows(name: str) -> None:
     if name == "butterfly 2":  # the wrong rule is for the other exchange: take the right one for that away
         rules = tuple(rule for rule in rules if rule.name != "butterfly_1")
         name = "butterfly 1"
-    assert not compare(packed(name) if name in PACKED else CASES[name], rules=rules).equal
+    text = packed(name) if name in PACKED else CASES[name]
+    assert not compare(text, rules=rules, validate=lambda *_: Verdict(True, None)).equal
+    refused = compare(text, rules=rules)  # and the validator does not let it out
+    assert refused.equal
+    assert "not shown equal" in (refused.result.left or "")
 
 
 @pytest.mark.parametrize("name", WRONG_HELPERS)
