@@ -8,7 +8,6 @@ from .fusion import (
     HELPERS,
     FusionResult,
     Validator,
-    Verdict,
     calls_helpers,
     fuse_entries,
     fuse_module,
@@ -23,6 +22,7 @@ from .match import Kernel, LayerMatch, RowMatch, analyse, match_layer
 from .page import report_page
 from .plan import OBLIGATIONS, Call, CutPlan, Obligation, Output
 from .report import CutReport
+from .validate import Verdict
 
 __all__ = [
     "HELPERS",
