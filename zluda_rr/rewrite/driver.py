@@ -70,7 +70,14 @@ def rewrite_module(
     """
     match = match_entry(module, contract)
     rules = {rule.name: rule for rule in (contract.cut(name) for name in cuts)}.values()
-    reports = tuple(examine_cut(match, _with_body(rule, body)) for rule in rules)
+    return apply_cuts(module, match, tuple(examine_cut(match, _with_body(rule, body)) for rule in rules), capture)
+
+
+def apply_cuts(
+    module: Module, match: LayerMatch, reports: tuple[CutReport, ...], capture: bool = False
+) -> RewriteResult:
+    """Apply cuts that were examined: all of them, or none where one is refused."""
+    contract = match.contract
     plans = tuple(report.plan for report in reports if report.plan is not None)
     if len(plans) != len(reports):
         return RewriteResult(module, contract, match, (), reports)
