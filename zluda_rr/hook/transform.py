@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from zluda_rr.contract import LayerContract, load_contracts
 from zluda_rr.errors import UserError
 from zluda_rr.image import Container, Fatbin, FatbinText, Loader, modules_in_bytes
-from zluda_rr.ptx import PtxError, parse, print_module
+from zluda_rr.ptx import PtxError, no_collection, parse, print_module
 from zluda_rr.rewrite import Fusion, KernelRewrite, RewriteOptions, rewrite_kernels
 
 from .bitcode import name_bodies
@@ -156,6 +156,7 @@ def _reads(text: FatbinText) -> bool:
     return True
 
 
+@no_collection()
 def transform_text(text: str, wanted: Wanted) -> Entry:
     """The entry for PTX text. UserError where the text cannot be read."""
     if len(text) > MAX_REWRITE_BYTES:
@@ -170,7 +171,7 @@ def transform_text(text: str, wanted: Wanted) -> Entry:
     if edited is module:
         return Entry(Kind.UNCHANGED, note or _NOTHING)
     result = print_module(edited)
-    finished = insert_bodies(without_contraction(result)) if wanted.nvidia else name_bodies(result)
+    finished = insert_bodies(without_contraction(result)) if wanted.nvidia else name_bodies(result, edited)
     return Entry(Kind.REPLACED, note, finished)
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from zluda_rr.contract import AnyCutRule, LayerContract, LayerCutRule
 from zluda_rr.errors import UserError, listed
-from zluda_rr.ptx import Function, Module, PtxError, linearise, no_collection
+from zluda_rr.ptx import Body, Function, Module, PtxError, linearise, no_collection
 
 from . import obligations as prove
 from .capture import CaptureLayout, add_capture_parameter, capture_edits, capture_layout
@@ -93,19 +93,19 @@ def apply_cuts(
         layout = capture_layout(row.found.phase for row in match.rows if row.found is not None)
         edits = capture_edits(match, plans, edits, layout)
     edited = apply_splice(module, contract.entry, edits, [plan.rule for plan in plans], capture)
-    refuse_shadowed_calls(edited, contract.entry)
+    refuse_shadowed_calls(module.filename, _read_again(edited, contract.entry))
     if capture:
         edited = add_capture_parameter(edited, contract.entry)
-    _read_again(edited, contract.entry)
+        _read_again(edited, contract.entry)
     return RewriteResult(edited, contract, match, plans, reports, layout)
 
 
-def _read_again(edited: Module, entry: str) -> None:
-    """UserError where a rewritten entry, parsed by the edit, cannot be numbered."""
+def _read_again(edited: Module, entry: str) -> Body:
+    """The rewritten entry's statements. UserError where a rewritten entry, parsed by the edit, cannot be numbered."""
     function = edited.function(entry)
     assert function is not None
     try:
-        linearise(function, edited)
+        return linearise(function, edited)
     except PtxError as error:
         raise UserError(f"the rewritten module cannot be read: {' '.join(str(error).split())}") from error
 
