@@ -27,9 +27,10 @@ def edit_function(
 
     Numbers are those of `linearise`. `at_start` goes right after the body's `{` (register declarations), `in_front`
     (declarations) on lines of their own before the function. A deletion takes the whole line where nothing else is on
-    it, a scoped block whose statements all go, and the inline-asm markers around it. An insertion before the first (after the last) statement of a scoped block is placed outside
-    that block, so that the statements after it see what it declares. Insertions at deleted statements stay. Raises
-    KeyError for an unknown function or statement, PtxError for an insertion that is not PTX.
+    it, a scoped block whose statements all go, and the inline-asm markers around it. An insertion before the first
+    (after the last) statement of a scoped block is placed outside that block, so that the statements after it see what
+    it declares. Insertions at deleted statements stay. Raises KeyError for an unknown function or statement, PtxError
+    for an insertion that is not PTX.
     """
     before, after = insert_before or {}, insert_after or {}
     text = print_module(module)
