@@ -10,6 +10,7 @@ from zluda_rr.commands.diff import diff
 from zluda_rr.commands.hip_emulated import hip_emulated
 from zluda_rr.commands.inspect import inspect
 from zluda_rr.commands.rewrite import rewrite
+from zluda_rr.commands.rules import rules
 from zluda_rr.commands.verify import verify
 
 COMMANDS: tuple[click.Command, ...] = (
@@ -20,6 +21,7 @@ COMMANDS: tuple[click.Command, ...] = (
     verify,
     bench,
     demo,
+    rules,
     hip_emulated,
     *hook.COMMANDS,
     *zluda.COMMANDS,

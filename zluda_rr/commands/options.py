@@ -1,10 +1,16 @@
 """Options that several commands have, and what their values become."""
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from zluda_rr.runtime import Backend, Choice
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 ANY = click.Path(path_type=Path)
@@ -56,6 +62,26 @@ DEVICE = click.option(
 
 def cut_names(layer: str, cuts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(cut.removeprefix(f"{layer}.") for cut in cuts)
+
+
+def file_choice(
+    context: click.Context,
+    layer: str,
+    cuts: tuple[str, ...],
+    body: str | None,
+    fusion: bool | None,
+    backend: Backend,
+) -> Choice:
+    """What is asked of the layers in a file: all of them where no layer is given."""
+    from click.core import ParameterSource
+
+    from zluda_rr.runtime import Choice
+
+    given = context.get_parameter_source("layer") is not ParameterSource.DEFAULT
+    wanted = fusion
+    if fusion is None and os.environ.get("ZLUDA_RR_FUSION") in ("0", "1"):
+        wanted = use_fusion(None)
+    return Choice(layer if given else None, cuts, body, wanted, backend)
 
 
 def print_json(value: object) -> None:

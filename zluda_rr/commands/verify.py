@@ -1,27 +1,41 @@
 """`zluda-rr verify`."""
 
+from __future__ import annotations
+
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from zluda_rr.commands.options import (
+    ANY,
     BODY,
     CUT,
     DEVICE,
     FUSION,
     JSON,
     LAYER,
+    MODULE,
     QUIET,
     ZOC,
     cut_names,
+    file_choice,
     print_json,
     use_fusion,
 )
+from zluda_rr.errors import UserError
 from zluda_rr.toolchain import require_compilers
+
+if TYPE_CHECKING:
+    from zluda_rr.runtime import Choice, Subject, VerifyReport
 
 
 @click.command()
+@click.argument("file", type=ANY, required=False)
+@MODULE
 @LAYER
 @CUT
 @BODY
@@ -47,7 +61,11 @@ from zluda_rr.toolchain import require_compilers
 @DEVICE
 @JSON
 @QUIET
+@click.pass_context
 def verify(
+    context: click.Context,
+    file: Path | None,
+    chosen: str | None,
     layer: str,
     cuts: tuple[str, ...],
     body: str | None,
@@ -62,20 +80,45 @@ def verify(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Prove in the emulator, or on a card, that a layer's rewritten kernel equals the translated one byte for byte."""
+    """Prove in the emulator, or on a card, that a layer's rewritten kernel equals the translated one byte for byte.
+
+    The original is the shipped module, or the layers in FILE (PTX or a container), all of them where no --layer is
+    given: one table then.
+    """
     require_compilers()
     from zluda_rr.runtime import Progress, WorkloadKind, choose_backend, subject, verify_stage, verify_text
     from zluda_rr.runtime import verify as verify_layer
 
-    backend = choose_backend(zoc, device)
-    what = subject(layer, cut_names(layer, cuts), body=body, fusion=use_fusion(fusion), backend=backend)
-    chosen = models or backend.device().models
+    if chosen is not None and file is None:
+        raise UserError("--module is for a FILE")
+    backend, show = choose_backend(zoc, device), Progress(quiet)
+    accumulation = models or backend.device().models
     data = tuple(WorkloadKind(kind) for kind in kinds) or tuple(WorkloadKind)
-    show = Progress(quiet)
-    if stage is None:
-        report = verify_layer(what, models=chosen, kinds=data, seed=seed, oracle=oracle, progress=show)
-    else:
-        report = verify_stage(what, stage, models=chosen, kinds=data, seed=seed, progress=show)
+
+    def compare(what: Subject) -> VerifyReport:
+        if stage is not None:
+            return verify_stage(what, stage, models=accumulation, kinds=data, seed=seed, progress=show)
+        return verify_layer(what, models=accumulation, kinds=data, seed=seed, oracle=oracle, progress=show)
+
+    if file is not None:
+        choice = file_choice(context, layer, cuts, body, fusion, backend)
+        _verify_file(file, chosen, choice, compare, as_json=as_json)
+        return
+    report = compare(subject(layer, cut_names(layer, cuts), body=body, fusion=use_fusion(fusion), backend=backend))
     print_json(asdict(report)) if as_json else click.echo(verify_text(report))
     if not report.equal:
         sys.exit(1)
+
+
+def _verify_file(
+    file: Path, module: str | None, choice: Choice, compare: Callable[[Subject], VerifyReport], *, as_json: bool
+) -> None:
+    from zluda_rr.runtime import Result, each_layer, find_layers, verify_rows_json, verify_table
+
+    found = find_layers(file, choice, module)
+    rows = each_layer(found, compare, lambda report: Result.EQUAL if report.equal else Result.DIFFERS)
+    print_json(verify_rows_json(file, rows)) if as_json else click.echo(verify_table(file, rows))
+    if any(row.result is Result.DIFFERS for row in rows):
+        sys.exit(1)
+    if not any(row.report is not None for row in rows):
+        raise UserError(f"{file}: no layer could be compared")
