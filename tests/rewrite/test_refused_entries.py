@@ -8,7 +8,7 @@ from zluda_rr.cli import main
 from zluda_rr.contract import load_contract
 from zluda_rr.hook.cache import Kind
 from zluda_rr.hook.options import read_settings
-from zluda_rr.hook.transform import transform_text
+from zluda_rr.hook.transform import Wanted, transform_text
 from zluda_rr.ptx import PtxError, parse
 from zluda_rr.rewrite import compare_modules, examine_module, inspect_json, inspect_text, report_page, rewrite_module
 
@@ -72,7 +72,7 @@ def test_compile_takes_the_other_kernel(tmp_path) -> None:
 
 def test_the_hook_refuses_one_layer_and_says_why() -> None:
     other = GOOD.replace("good", "cuda_dldn_engine_swin_other_kernel")
-    entry = transform_text(HEAD + ODD + other, read_settings({}))
+    entry = transform_text(HEAD + ODD + other, Wanted.of(read_settings({})))
     assert entry.kind == Kind.UNCHANGED
     assert f"enc0 refused: line 8: {REASON}" in entry.note
     assert "other refused: no rule for it" in entry.note
@@ -80,7 +80,7 @@ def test_the_hook_refuses_one_layer_and_says_why() -> None:
 
 def test_the_hook_replaces_the_other_layer() -> None:
     odd = ODD.replace(ENC0, "cuda_dldn_engine_swin_odd_kernel")
-    entry = transform_text(read_module("enc0") + odd, read_settings({}))
+    entry = transform_text(read_module("enc0") + odd, Wanted.of(read_settings({})))
     assert entry.kind == Kind.REPLACED
     assert "odd refused: line " in entry.note
     assert REASON in entry.note

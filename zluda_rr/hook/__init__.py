@@ -2,7 +2,6 @@
 
 from .bitcode import storing_bitcode
 from .build import Library, build, library_path
-from .commands import register
 from .nvptx import finishing, insert_bodies, without_contraction
 
 __all__ = [
@@ -11,7 +10,6 @@ __all__ = [
     "finishing",
     "insert_bodies",
     "library_path",
-    "register",
     "storing_bitcode",
     "without_contraction",
 ]

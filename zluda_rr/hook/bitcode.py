@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from zluda_rr.errors import UserError
-from zluda_rr.ptx import parse
+from zluda_rr.ptx import Module, parse
 from zluda_rr.resources import resource_dir
 
 from .cache import Cache
@@ -88,10 +88,15 @@ def committed_bitcode(stem: str) -> bytes:
     return data
 
 
-def needed_bodies(text: str) -> tuple[str, ...]:
-    """Stems of the files that define the `zrr_` functions a module declares. UserError names one without bitcode."""
+def needed_bodies(text: str, module: Module | None = None) -> tuple[str, ...]:
+    """Stems of the files that define the `zrr_` functions a module declares. UserError names one without bitcode.
+
+    `module` is the text parsed, where that is known.
+    """
     homes = {symbol: stem for stem, record in load_manifest().items() for symbol in record.symbols}
-    functions = parse(text, filename="<module>").functions if "zrr_" in text else ()
+    if module is None and "zrr_" in text:
+        module = parse(text, filename="<module>")
+    functions = () if module is None else module.functions
     names = dict.fromkeys(f.name for f in functions if f.body is None and f.name.startswith("zrr_"))
     if missing := [name for name in names if name not in homes]:
         raise UserError(f"{missing[0]}: no bitcode; there is: {', '.join(sorted(homes))}")
@@ -103,9 +108,12 @@ def content_name(bitcode: bytes) -> str:
     return hash_hex(murmur128(bitcode))
 
 
-def name_bodies(text: str) -> str:
-    """The module with a comment line for every file of bitcode it needs (native/bodies.c reads them)."""
-    lines = [f"// zluda-rr bitcode {content_name(committed_bitcode(stem))}\n" for stem in needed_bodies(text)]
+def name_bodies(text: str, module: Module | None = None) -> str:
+    """The module with a comment line for every file of bitcode it needs (native/bodies.c reads them).
+
+    `module`: see `needed_bodies`.
+    """
+    lines = [f"// zluda-rr bitcode {content_name(committed_bitcode(stem))}\n" for stem in needed_bodies(text, module)]
     return text if not lines else "".join([text, "" if text.endswith("\n") else "\n", *lines])
 
 

@@ -18,7 +18,7 @@ from .options import Settings
 from .progress import Progress
 from .session import refresh_tool
 from .tool import Tool, current_tool
-from .transform import MAX_REWRITE_BYTES, chosen_text, kernel_names, module_extent, wanted_entries
+from .transform import MAX_REWRITE_BYTES, Wanted, chosen_text, module_extent
 
 _MAX_IMAGE_BYTES = 64 << 20  # ZRR_MAX_IMAGE of native/zrr.h
 
@@ -89,8 +89,9 @@ def candidates(paths: tuple[Path, ...], settings: Settings, tally: Tally) -> Ite
         if not path.exists():
             raise UserError(f"{one_line(path)}: no such file or folder")
     seen: set[bytes] = set()
+    wanted = Wanted.of(settings)
     for path in paths:
-        for candidate in _Search(path, settings, tally).candidates():
+        for candidate in _Search(path, wanted, tally).candidates():
             digest = hashlib.sha256(candidate.image).digest()
             if candidate.image and digest not in seen:
                 seen.add(digest)
@@ -102,11 +103,11 @@ class _Search:
     """One path of the command line."""
 
     path: Path
-    settings: Settings
+    wanted: Wanted
     tally: Tally
 
     def candidates(self) -> Iterator[Candidate]:
-        names, many = kernel_names(self.settings), self.path.is_dir()
+        names, many = self.wanted.names, self.path.is_dir()
         scan = Scan(many=many, names=names)
         for file in files_below(self.path) if many else [self.path]:
             self.tally.file(file)
@@ -122,7 +123,7 @@ class _Search:
                 raise UserError(f"{first}; expected PTX inside" if first else f"{one_line(file)}: no PTX inside")
 
     def _of_module(self, file: Path, module: PtxImage) -> Iterator[Candidate]:
-        if not any(map(wanted_entries(self.settings), module.entries)):
+        if not any(map(self.wanted.entry, module.entries)):
             self.tally.skipped(Skipped(module.origin, "no kernel of a layer that is switched on", Skip.UNNAMED))
             return
         if module.text_bytes > MAX_REWRITE_BYTES:
@@ -137,7 +138,7 @@ class _Search:
             return
         image = read_range(file, *module.fatbin)
         fatbin = Fatbin.of(image)
-        chosen = chosen_text(fatbin, self.settings) if fatbin is not None else None
+        chosen = chosen_text(fatbin, self.wanted) if fatbin is not None else None
         if chosen is None or chosen.text != module.text:
             what = f"the loader takes {chosen.place if chosen else 'nothing'} of this fatbin"
             self.tally.skipped(Skipped(module.origin, what, Skip.UNNAMED))

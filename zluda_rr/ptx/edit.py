@@ -21,14 +21,16 @@ def edit_function(
     insert_before: Mapping[int, str] | None = None,
     insert_after: Mapping[int, str] | None = None,
     at_start: str = "",
+    in_front: str = "",
 ) -> Module:
     """A new module in which statements of one function are deleted and PTX lines inserted.
 
-    Numbers are those of `linearise`. `at_start` goes right after the body's `{` (register declarations). A deletion
-    takes the whole line where nothing else is on it, a scoped block whose statements all go, and the inline-asm
-    markers around it. An insertion before the first (after the last) statement of a scoped block is placed outside
-    that block, so that the statements after it see what it declares. Insertions at deleted statements stay. Raises
-    KeyError for an unknown function or statement, PtxError for an insertion that is not PTX.
+    Numbers are those of `linearise`. `at_start` goes right after the body's `{` (register declarations), `in_front`
+    (declarations) on lines of their own before the function. A deletion takes the whole line where nothing else is on
+    it, a scoped block whose statements all go, and the inline-asm markers around it. An insertion before the first
+    (after the last) statement of a scoped block is placed outside that block, so that the statements after it see what
+    it declares. Insertions at deleted statements stay. Raises KeyError for an unknown function or statement, PtxError
+    for an insertion that is not PTX.
     """
     before, after = insert_before or {}, insert_after or {}
     text = print_module(module)
@@ -40,6 +42,8 @@ def edit_function(
     insertions += [(layout.anchor_after(text, n), 2 * n + 1, lines) for n, lines in after.items()]
     if at_start:
         insertions.append((_line_end(text, layout.open + 1), 0, at_start))
+    if in_front:
+        insertions.append((_line_start(text, layout.header), 0, in_front))
     edited = _apply(text, _deletions(text, layout, set(delete)), sorted(insertions))
     return _understood(parse(edited, filename=module.filename), function_name, len(module.opaque))
 

@@ -2,6 +2,7 @@
 
 from .capture import CapturedPhase, CaptureLayout
 from .difference import Difference, compare_modules, difference_json, difference_text
+from .draft import Draft, draft_rule
 from .driver import RewriteResult, examine_cut, instrument_phases, match_entry, rewrite_module
 from .entry_report import EntryReport, ModuleReport, examine_module
 from .fusion import (
@@ -20,6 +21,7 @@ from .inspect import inspect_json, inspect_text, module_json, module_text
 from .layer_cut import LayerPlan
 from .match import Kernel, LayerMatch, RowMatch, analyse, match_layer
 from .page import report_page
+from .pipeline import Fusion, KernelProofs, KernelRewrite, Proofs, RewriteOptions, rewrite_kernels
 from .plan import OBLIGATIONS, Call, CutPlan, Obligation, Output
 from .report import CutReport
 from .validate import Verdict
@@ -33,15 +35,21 @@ __all__ = [
     "CutPlan",
     "CutReport",
     "Difference",
+    "Draft",
     "EntryReport",
+    "Fusion",
     "FusionReport",
     "FusionResult",
     "Kernel",
+    "KernelProofs",
+    "KernelRewrite",
     "LayerMatch",
     "LayerPlan",
     "ModuleReport",
     "Obligation",
     "Output",
+    "Proofs",
+    "RewriteOptions",
     "RewriteResult",
     "RowMatch",
     "Validator",
@@ -51,6 +59,7 @@ __all__ = [
     "compare_modules",
     "difference_json",
     "difference_text",
+    "draft_rule",
     "examine_cut",
     "examine_module",
     "fuse_entries",
@@ -68,5 +77,6 @@ __all__ = [
     "module_text",
     "report_fusion",
     "report_page",
+    "rewrite_kernels",
     "rewrite_module",
 ]

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from zluda_rr.contract import AnyCutRule, LayerContract, LayerCutRule
 from zluda_rr.errors import UserError, listed
-from zluda_rr.ptx import Function, Module, PtxError, linearise, no_collection
+from zluda_rr.ptx import Body, Function, Module, PtxError, linearise, no_collection
 
 from . import obligations as prove
 from .capture import CaptureLayout, add_capture_parameter, capture_edits, capture_layout
@@ -70,7 +70,14 @@ def rewrite_module(
     """
     match = match_entry(module, contract)
     rules = {rule.name: rule for rule in (contract.cut(name) for name in cuts)}.values()
-    reports = tuple(examine_cut(match, _with_body(rule, body)) for rule in rules)
+    return apply_cuts(module, match, tuple(examine_cut(match, _with_body(rule, body)) for rule in rules), capture)
+
+
+def apply_cuts(
+    module: Module, match: LayerMatch, reports: tuple[CutReport, ...], capture: bool = False
+) -> RewriteResult:
+    """Apply cuts that were examined: all of them, or none where one is refused."""
+    contract = match.contract
     plans = tuple(report.plan for report in reports if report.plan is not None)
     if len(plans) != len(reports):
         return RewriteResult(module, contract, match, (), reports)
@@ -86,19 +93,19 @@ def rewrite_module(
         layout = capture_layout(row.found.phase for row in match.rows if row.found is not None)
         edits = capture_edits(match, plans, edits, layout)
     edited = apply_splice(module, contract.entry, edits, [plan.rule for plan in plans], capture)
-    refuse_shadowed_calls(edited, contract.entry)
+    refuse_shadowed_calls(module.filename, _read_again(edited, contract.entry))
     if capture:
         edited = add_capture_parameter(edited, contract.entry)
-    _read_again(edited, contract.entry)
+        _read_again(edited, contract.entry)
     return RewriteResult(edited, contract, match, plans, reports, layout)
 
 
-def _read_again(edited: Module, entry: str) -> None:
-    """UserError where a rewritten entry, parsed by the edit, cannot be numbered."""
+def _read_again(edited: Module, entry: str) -> Body:
+    """The rewritten entry's statements. UserError where a rewritten entry, parsed by the edit, cannot be numbered."""
     function = edited.function(entry)
     assert function is not None
     try:
-        linearise(function, edited)
+        return linearise(function, edited)
     except PtxError as error:
         raise UserError(f"the rewritten module cannot be read: {' '.join(str(error).split())}") from error
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from zluda_rr.errors import UserError
-from zluda_rr.ptx import Address, Module, Statement, Symbol, linearise, print_module
+from zluda_rr.ptx import Address, Body, Module, Statement, Symbol, print_module
 
 from .match import Kernel
 
@@ -24,18 +24,16 @@ def refuse_own_names(module: Module) -> None:
         )
 
 
-def refuse_shadowed_calls(module: Module, entry: str) -> None:
+def refuse_shadowed_calls(filename: str, body: Body) -> None:
     """UserError where an inserted call stands in a scope whose registers hide those it passes or reloads."""
-    function = module.function(entry)
-    assert function is not None
-    for statement in linearise(function, module).statements:
+    for statement in body.statements:
         names = (*statement.defs, *statement.uses)
         if not _passes_argument(statement) and not any(name.startswith(_IMAGE) for name in statement.uses):
             continue
         hidden = next((name for name in names if "@" in name and not name.startswith("%zrr_")), None)
         if hidden is not None:
             raise UserError(
-                f"{module.filename}: the calls would stand in a scope that declares {hidden.partition('@')[0]} itself"
+                f"{filename}: the calls would stand in a scope that declares {hidden.partition('@')[0]} itself"
             )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from zluda_rr.contract import AnyCutRule, Argument, LayerCutRule
-from zluda_rr.ptx import Module, add_module_item, edit_function
+from zluda_rr.ptx import Module, edit_function
 
 from .layer_cut import LayerPlan, emitted_again, layer_text
 from .match import Kernel, LayerMatch
@@ -98,16 +98,14 @@ def apply_splice(
     module: Module, function: str, splice: Splice, rules: Collection[AnyCutRule], capture: bool = False
 ) -> Module:
     """Edit one kernel and declare the bodies it calls, each once."""
-    edited = edit_function(
+    declared = {f.name for f in module.functions}
+    called = {rule.symbol: rule for rule in rules if rule.symbol not in declared}.values()
+    return edit_function(
         module,
         function,
         delete=splice.delete,
         insert_before=splice.insert_before,
         insert_after=splice.insert_after,
         at_start=splice.at_start,
+        in_front="".join(extern_declaration(rule, capture) for rule in called),
     )
-    declared = {f.name for f in module.functions}
-    for rule in {rule.symbol: rule for rule in rules}.values():
-        if rule.symbol not in declared:
-            edited = add_module_item(edited, extern_declaration(rule, capture), before=function)
-    return edited

@@ -6,6 +6,8 @@ from zluda_rr.runtime.compare import Difference, compare_outputs
 from zluda_rr.runtime.demo import run_demo
 from zluda_rr.runtime.device import MODELS, Device, EmulatorDevice, Execution, OracleDevice, Program, ZludaDevice
 from zluda_rr.runtime.files import CompileReport, compile_file, rewrite_file
+from zluda_rr.runtime.layer_tables import bench_rows_json, bench_table, verify_rows_json, verify_table
+from zluda_rr.runtime.layers import Choice, FoundLayer, LayerRow, Result, each_layer, find_layers
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.report import bench_json, bench_text, verify_text
 from zluda_rr.runtime.stages import PhaseDifference, PhaseProbe, first_differing_phase, phase_probe
@@ -21,13 +23,16 @@ __all__ = [
     "ZOC_VARIABLE",
     "Backend",
     "BenchReport",
+    "Choice",
     "CompileReport",
     "Device",
     "Difference",
     "EmulatorDevice",
     "Execution",
+    "FoundLayer",
     "HipBackend",
     "Launch",
+    "LayerRow",
     "LoweringBackend",
     "OracleDevice",
     "PhaseDifference",
@@ -36,6 +41,7 @@ __all__ = [
     "Progress",
     "Region",
     "RegionKind",
+    "Result",
     "Shape",
     "Subject",
     "Surface",
@@ -46,12 +52,16 @@ __all__ = [
     "ZludaDevice",
     "bench",
     "bench_json",
+    "bench_rows_json",
+    "bench_table",
     "bench_text",
     "build_launch",
     "choose_backend",
     "compare_outputs",
     "compile_file",
     "compile_with_zoc",
+    "each_layer",
+    "find_layers",
     "first_differing_phase",
     "phase_probe",
     "rewrite_file",
@@ -61,7 +71,9 @@ __all__ = [
     "timing_json",
     "timing_text",
     "verify",
+    "verify_rows_json",
     "verify_stage",
+    "verify_table",
     "verify_text",
     "weight_image",
     "zoc_path",

@@ -12,12 +12,13 @@ from zluda_rr.lower import compile_module
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.resources import resource_dir
 from zluda_rr.rewrite import (
+    Fusion,
     FusionResult,
+    RewriteOptions,
     RewriteResult,
-    fuse_entries,
     fusion_json,
     fusion_text,
-    rewrite_module,
+    rewrite_kernels,
 )
 from zluda_rr.runtime.progress import Progress
 
@@ -85,16 +86,18 @@ def rewrite_file(
     """
     image, place = _read(source, output, chosen, loader)
     module = parse(image.text, filename=image.origin)
-    result = None
-    if cuts or not fusion:
-        contract = load_contract(layer)
-        result = rewrite_module(module, contract, cuts or contract.default_cuts, body=body)
-        if result.refused:
-            raise UserError(f"{image.origin}: {result.refused}")
-        module = result.module
-    fused: tuple[FusionResult, ...] = ()
-    if fusion:
-        module, fused = fuse_entries(module)
+    contracts = [load_contract(layer)] if cuts or not fusion else []
+    options = RewriteOptions(
+        cuts or tuple(name for contract in contracts for name in contract.default_cuts),
+        body,
+        Fusion.FOLLOWING if fusion else Fusion.OFF,
+    )
+    entries = [function.name for function in module.entries] if fusion else []
+    module, done = rewrite_kernels(module, contracts, entries, options)
+    for kernel in done:
+        kernel.check(image.origin)
+    result = next((kernel.cuts for kernel in done if kernel.cuts is not None), None)
+    fused = tuple(kernel.fusion for kernel in done if kernel.fusion is not None)
     text = finish(print_module(module))
     write_atomically(output, text.encode() if place is None else place(text))
     return FileRewrite(result, fused, fusion)

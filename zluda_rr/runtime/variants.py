@@ -13,7 +13,15 @@ from zluda_rr.image import read_ptx, shipped_module
 from zluda_rr.lower import CompiledKernel
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.resources import resource_dir
-from zluda_rr.rewrite import HELPERS, RewriteResult, calls_helpers, fuse_module, rewrite_module
+from zluda_rr.rewrite import (
+    HELPERS,
+    Fusion,
+    Proofs,
+    RewriteOptions,
+    RewriteResult,
+    calls_helpers,
+    rewrite_kernels,
+)
 from zluda_rr.runtime.backend import Backend, LoweringBackend
 from zluda_rr.runtime.device import Program
 from zluda_rr.runtime.progress import Progress
@@ -29,6 +37,7 @@ class Subject:
     `body` chooses among a layer cut's bodies, `defines` are macros its sources are compiled with. `bodies` replaces the
     rule's own kernel sources (a test's broken body), `edit` changes the rewritten module (a test's broken call).
     With `fusion` fragment-consumer fusion follows the cuts. `backend` compiles both modules.
+    `proofs` keeps the proofs of the cuts, so that variants of one subject share them.
     """
 
     contract: LayerContract
@@ -41,17 +50,22 @@ class Subject:
     fusion: bool = False
     backend: Backend = field(default_factory=LoweringBackend)
     kernels: Path | None = None
+    proofs: Proofs = field(default_factory=Proofs, compare=False, repr=False)
 
     def rewrite(self, *, capture: bool = False) -> RewriteResult:
         """The rewritten module. UserError with a refused cut's first failed obligation, or why nothing is fused."""
-        result = rewrite_module(self.module, self.contract, self.cuts, capture=capture, body=self.body)
-        if result.refused:
-            raise UserError(f"{self.contract.layer}: {result.refused}")
-        if self.fusion:
-            fused = fuse_module(result.module, self.contract.entry)
-            if not fused.fused:
-                raise UserError(f"{self.contract.layer}: fusion leaves {fused.entry} as it is: {fused.left}")
-            result = replace(result, module=fused.module)
+        use = Fusion.FOLLOWING if self.fusion else Fusion.OFF
+        options = RewriteOptions(self.cuts, self.body, use, capture=capture)
+        module, (kernel,) = rewrite_kernels(self.module, [self.contract], (), options, self.proofs)
+        kernel.check(self.contract.layer)
+        if kernel.fusion is not None and not kernel.fusion.fused:
+            left = f"fusion leaves {kernel.entry} as it is: {kernel.fusion.left}"
+            raise UserError(f"{self.contract.layer}: {left}")
+        cuts = kernel.cuts
+        if cuts is None:
+            match = self.proofs.of(self.module, self.contract).match
+            cuts = RewriteResult(module, self.contract, match, (), ())
+        result = replace(cuts, module=module)
         return result if self.edit is None else replace(result, module=self.edit(result.module))
 
     def body_sources(self, result: RewriteResult) -> tuple[Path, ...]:

@@ -1,6 +1,5 @@
 """ZLUDA's patch series: applied to a checkout, checked, taken back."""
 
-from .commands import register
 from .series import Patch, Series, load_series
 from .tree import Checkout, apply_series, describe_series, revert_series
 
@@ -11,6 +10,5 @@ __all__ = [
     "apply_series",
     "describe_series",
     "load_series",
-    "register",
     "revert_series",
 ]

@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.device.inputs import Case, texels, weight_image
 from zluda_rr.hook import Library, build, without_contraction
 from zluda_rr.hook.options import read_settings
-from zluda_rr.hook.transform import transform_text
+from zluda_rr.hook.transform import Wanted, transform_text
 from zluda_rr.image import read_ptx, shipped_module
 
 CASES = (Case("plain", 200, 120, 2, 4), Case("wide", 200, 120, 6, 2), Case("hostile", 200, 120, 4, 6))
@@ -97,7 +97,7 @@ def main() -> int:
         print(f"  log: {re.sub(r'zluda-rr.[0-9]+.', 'zluda-rr', log)}")
     _, _, off = launch(program, module, CASES[0], folder, {**hook_env, "ZLUDA_RR": "0"})
     print(f"ZLUDA_RR=0: log is {off or 'empty'}")
-    entry = transform_text(module.read_text(), read_settings({"ZLUDA_RR_TARGET": "nvptx"}))
+    entry = transform_text(module.read_text(), Wanted.of(read_settings({"ZLUDA_RR_TARGET": "nvptx"})))
     sabotaged = folder / "broken.ptx"
     sabotaged.write_text(broken(entry.text))
     differing = 0

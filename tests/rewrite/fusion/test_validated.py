@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from zluda_rr.cli import main
 from zluda_rr.errors import UserError
 from zluda_rr.hook.options import Settings, read_settings
-from zluda_rr.hook.transform import transform_text
+from zluda_rr.hook.transform import Wanted, transform_text
 from zluda_rr.ptx import Module, parse, print_module
 from zluda_rr.rewrite import fuse_entries, fuse_module, fusion
 
@@ -145,13 +145,13 @@ def settings() -> Settings:
 def test_the_hooks_note_has_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [FAMILY.format(name) for name in ("one", "two")]
     monkeypatch.setattr(fusion, "validate_fusion", Judge(names[1]))
-    entry = transform_text(print_module(several(*names)), settings())
+    entry = transform_text(print_module(several(*names)), Wanted.of(settings()))
     assert entry.kind.name == "REPLACED"
     assert "one (fusion)" in entry.note
     reason = "two refused: no rule for it; fusion left it as it was: not shown equal: the word at out+4"
     assert reason in entry.note
     monkeypatch.setattr(fusion, "validate_fusion", Judge(*names))
-    entry = transform_text(print_module(several(*names)), settings())
+    entry = transform_text(print_module(several(*names)), Wanted.of(settings()))
     assert entry.kind.name == "UNCHANGED"
     assert reason in entry.note
 

@@ -1,4 +1,4 @@
-"""Click commands of the patch series; `register` adds them to the program."""
+"""Click commands of the patch series."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ def zluda() -> None:
 @click.option("--system-llvm", is_flag=True, help="Also the patch for building against the system's LLVM 22.")
 def zluda_apply(source: Path, system_llvm: bool) -> None:
     """Apply what is missing of the patches: all of it or nothing."""
-    from .series import load_series
-    from .tree import apply_series
+    from zluda_rr.zluda import apply_series, load_series
 
     click.echo(apply_series(source, load_series(), system_llvm=system_llvm))
 
@@ -31,8 +30,7 @@ def zluda_apply(source: Path, system_llvm: bool) -> None:
 @_SOURCE
 def zluda_check(source: Path) -> None:
     """Which patches are applied, and which can be. Changes nothing."""
-    from .series import load_series
-    from .tree import describe_series
+    from zluda_rr.zluda import describe_series, load_series
 
     for line in describe_series(source, load_series()):
         click.echo(line)
@@ -42,12 +40,9 @@ def zluda_check(source: Path) -> None:
 @_SOURCE
 def zluda_revert(source: Path) -> None:
     """Take the patches back: all of it or nothing."""
-    from .series import load_series
-    from .tree import revert_series
+    from zluda_rr.zluda import load_series, revert_series
 
     click.echo(revert_series(source, load_series()))
 
 
-def register(program: click.Group) -> None:
-    """Add the group."""
-    program.add_command(zluda)
+COMMANDS = (zluda,)

@@ -1,4 +1,4 @@
-"""Click commands of the hook; `register` adds them to the program."""
+"""Click commands of the hook."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 from zluda_rr.errors import UserError
 
 if TYPE_CHECKING:
-    from .cache import Cache
+    from zluda_rr.hook.cache import Cache
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _ZLUDA = click.option("--zluda", type=_FOLDER, required=True, help="Folder with ZLUDA's libcuda.so.1.")
@@ -24,7 +24,7 @@ _ZLUDA = click.option("--zluda", type=_FOLDER, required=True, help="Folder with 
 @click.argument("key")
 def hook_child(folder: Path, key: str) -> None:
     """Serve one cache miss of the library."""
-    from .child import serve
+    from zluda_rr.hook.child import serve
 
     serve(folder, key)
 
@@ -35,13 +35,13 @@ def hook_child(folder: Path, key: str) -> None:
 @click.option("--list-skipped", "--verbose", "listing", is_flag=True, help="Name everything that is passed over.")
 def precompile(paths: tuple[Path, ...], quiet: bool, listing: bool) -> None:
     """Rewrite the modules in PATHS (files or folders) ahead of the game."""
-    from .progress import Progress
+    from zluda_rr.hook.progress import Progress
 
     show = Progress(quiet)
     show.say(f"precompile: looking into {', '.join(map(click.format_filename, paths[:3]))}")
 
-    from .options import read_settings
-    from .precompile import fill_from
+    from zluda_rr.hook.options import read_settings
+    from zluda_rr.hook.precompile import fill_from
 
     fill_from(paths, read_settings(), show, click.echo, listing=listing)
 
@@ -77,9 +77,9 @@ def cache_prune(keep: int) -> None:
 @_ZLUDA
 def install(zluda: Path) -> None:
     """Put the hook in front of ZLUDA's library. Can be repeated and undone."""
-    from .install import install as put
-    from .options import read_settings
-    from .session import refresh_tool
+    from zluda_rr.hook.install import install as put
+    from zluda_rr.hook.options import read_settings
+    from zluda_rr.hook.session import refresh_tool
 
     refresh_tool(read_settings())
     click.echo(put(zluda))
@@ -89,7 +89,7 @@ def install(zluda: Path) -> None:
 @_ZLUDA
 def uninstall(zluda: Path) -> None:
     """Undo `install`. Touches nothing that it did not put there."""
-    from .install import uninstall as remove
+    from zluda_rr.hook.install import uninstall as remove
 
     click.echo(remove(zluda))
 
@@ -98,10 +98,10 @@ def uninstall(zluda: Path) -> None:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def launch(command: tuple[str, ...]) -> None:
     """Run COMMAND with the hook, as `zluda-rr launch -- COMMAND`; where the hook is not usable, without it."""
-    from .build import library_path
-    from .bypass import start_problems
-    from .options import read_settings
-    from .session import launch_environment, refresh_tool
+    from zluda_rr.hook.build import library_path
+    from zluda_rr.hook.bypass import start_problems
+    from zluda_rr.hook.options import read_settings
+    from zluda_rr.hook.session import launch_environment, refresh_tool
 
     env = dict(os.environ)
     try:
@@ -120,9 +120,9 @@ def launch(command: tuple[str, ...]) -> None:
 @click.command("hook-path")
 def hook_path() -> None:
     """Path of the hook library, for ZLUDA_RR_HOOK of a patched ZLUDA (docs/zluda.md)."""
-    from .build import library_path
-    from .options import read_settings
-    from .session import refresh_bodies
+    from zluda_rr.hook.build import library_path
+    from zluda_rr.hook.options import read_settings
+    from zluda_rr.hook.session import refresh_bodies
 
     refresh_bodies(read_settings())
     click.echo(library_path())
@@ -133,7 +133,7 @@ def hook_path() -> None:
 def doctor(programs: tuple[Path, ...]) -> None:
     """What the hook finds on this machine, what is missing, what passes it by, and what to do. PROGRAMS are files or
     folders of a game, to be looked at as well."""
-    from .session import examine
+    from zluda_rr.hook.session import examine
 
     findings = examine(programs=programs)
     for finding in findings:
@@ -146,20 +146,17 @@ def doctor(programs: tuple[Path, ...]) -> None:
 @click.option("-n", "count", default=20, show_default=True, help="Lines to show.")
 def log(count: int) -> None:
     """The last loads: layers replaced, refused, and why."""
-    from .session import recent_runs
+    from zluda_rr.hook.session import recent_runs
 
     for line in recent_runs(_cache().folder, count):
         click.echo(line)
 
 
 def _cache() -> Cache:
-    from .cache import Cache
-    from .options import hook_folder, read_settings
+    from zluda_rr.hook.cache import Cache
+    from zluda_rr.hook.options import hook_folder, read_settings
 
     return Cache(hook_folder(read_settings()))
 
 
-def register(program: click.Group) -> None:
-    """Add every command of the hook."""
-    for command in (hook_child, precompile, cache, install, uninstall, launch, hook_path, doctor, log):
-        program.add_command(command)
+COMMANDS = (hook_child, precompile, cache, install, uninstall, launch, hook_path, doctor, log)
