@@ -78,7 +78,7 @@ class Integers:
     def _less(self, signed: bool, bits: int, a: Term, b: Term) -> Term:
         terms = self._terms
         c = terms.uniform(a)
-        if signed and c is not None and c != (1 << bits - 1) - 1:
+        if signed and c is not None and c != (1 << bits - 1) - 1 and terms.lanes(b) is None:
             return terms.negation(self._less(True, bits, b, terms.constant(c + 1, bits)))  # c < b is not b < c + 1
         if signed and terms.uniform(b) == 0 and terms.operation(a) == f"or.{bits}":
             return terms.disjunction(self._less(True, bits, part, b) for part in terms.children(a))
@@ -116,7 +116,17 @@ class Integers:
         if self._range(value)[0] >= 0:
             return True
         negative = self._negative(value, bits)
-        return negative is not None and negative in self._false
+        return negative is not None and (negative in self._false or self._is_above_another(value, bits))
+
+    def _is_above_another(self, value: Sum, bits: int) -> bool:
+        """Is it at least as large as a number that is not negative by assumption."""
+        for condition in self._false:
+            content = self._terms.table[condition]
+            if content[:3] == ("<", "signed", bits) and self._terms.uniform(_term(content[4])) == 0:
+                other = self._value(_term(content[3]), bits)
+                if other is not None and self._range(_plus(value, other, -1))[0] >= 0:
+                    return True
+        return False
 
     def _term(self, value: Sum, bits: int) -> Term:
         """A sum as a term of `bits` bits."""

@@ -471,7 +471,9 @@ __global__ void __launch_bounds__(32) cuda_dldn_engine_swin_enc0_kernel(Params p
     __shared__ __align__(16) ushort4 colors[100];
 #ifdef SECOND_LANEID
     u32 lane;
-    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    // volatile: nvcc 13.0 makes a branch with full-mask shuffles on both sides of its choices by a lane index that it could
+    // compute again, which the PTX ISA leaves undefined.
+    asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
 #else
     const u32 lane = threadIdx.x;
 #endif
