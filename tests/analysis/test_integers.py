@@ -69,6 +69,9 @@ def worth(terms: Terms, term: Term, bits: int, at: Mapping[Term, int], lane: int
         case "==":
             width = int(str(rest[2]))
             return int(get(rest[0], width) == get(rest[1], width))
+    if name == "param" and rest[:2] != [80, 2] and rest[1] == 2:  # half of a parameter of four bytes
+        at_word = int(str(rest[0])) & ~3
+        return at[terms.make("param", at_word, 4)] >> 8 * (int(str(rest[0])) - at_word) & 0xFFFF
     return at[term]
 
 
