@@ -1,4 +1,4 @@
-"""Numbers that do not wrap: every normal form is worth what the term is worth, and spellings of one number are one term."""
+"""Numbers that do not wrap: a normal form is worth what its term is, and spellings of one number are one term."""
 
 import random
 from collections.abc import Mapping
@@ -171,7 +171,7 @@ def test_an_unsigned_bound_is_two_signed_ones() -> None:
 
 
 def test_an_extension_is_taken_apart_only_where_nothing_wraps() -> None:
-    """zext(x) * zext(e) is sext(x * e) where x is known not to be negative, and with an unknown of any size it is not."""
+    """zext(x) * zext(e) is sext(x * e) where x is known not to be negative; with an unknown of any size it is not."""
     terms = Terms()
     numbers = integers(terms)
     x, e, zero = origin(terms), terms.make(*E), terms.constant(0, 32)

@@ -1,6 +1,6 @@
 """Choices that are known in every lane, in one form.
 
-Such a value is, lane by lane, some lane's value of some term. Exchanges and choices in any order (choose, then exchange;
+Such a value is, lane by lane, some lane's value of a term. Exchanges and choices in any order (choose, then exchange;
 exchange, then choose) that give the same rows are the same term: nested choices, one per term in the order of the first
 lane that takes it, each of an exchange that stays in place in the lanes where it is not taken.
 """
@@ -23,7 +23,7 @@ def rows(terms: Terms, term: Term) -> Rows:
     """What a term is in each lane."""
     operation, *operands = terms.table[term]
     if operation == "gather":
-        sources, inner = operands
+        sources = operands[0]
         assert isinstance(sources, tuple)
         below = rows(terms, terms.children(term)[-1])
         return [below[source] for source in sources]

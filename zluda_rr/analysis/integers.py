@@ -1,7 +1,7 @@
 """Integer terms as the numbers they are: sums over the integers where ranges show that nothing wraps.
 
 A 32-bit term is its value modulo 2^32; whether `x * y` extended is the extension of `x` times that of `y`, whether
-`(2x - y) >> 1` is `x - (y >> 1)`, or whether an unsigned bound is two signed ones, depends on the sizes and the evenness
+`(2x - y) >> 1` is `x - (y >> 1)`, or an unsigned bound two signed ones, depends on the sizes and the evenness
 of the unknowns. With these known (`ranges`, `even`) and conditions that are known to be false (`false`, in the normal
 form of this module), every term gets a normal form in which such spellings are one. Nothing is assumed: a value whose
 range is not proved stays the opaque term that it is.
@@ -85,7 +85,7 @@ class Integers:
         left, right = (self._value(t, bits) for t in (a, b))
         if left is None or right is None:
             kind = f"{'s' if signed else 'u'}{bits}"
-            return terms.compare("lt", kind, *(self.number(t, bits) for t in (a, b)), bits)
+            return terms.compare("lt", kind, self.number(a, bits), self.number(b, bits), bits)
         if not signed:
             return self._less_unsigned(bits, a, b, left, right)
         found = self._negative(_plus(left, right, -1), bits)
@@ -208,7 +208,7 @@ class Integers:
         sides = [self._congruent(side, bits) for side in (yes, no)]
         spans = [self._range(side) for side in sides]
         low, high = min(s[0] for s in spans), max(s[1] for s in spans)
-        chosen = terms.select(*(self._term(side, bits) for side in sides), condition)
+        chosen = terms.select(self._term(sides[0], bits), self._term(sides[1], bits), condition)
         if terms.operation(chosen) != "select":
             return sides[0] if chosen == self._term(sides[0], bits) else sides[1]
         return self._opaque(chosen, bits, (low, high) if _fits(low, high, bits) else None)

@@ -166,6 +166,8 @@ class Terms:
             return _term(content[3])
         if content[0] == "wide" and target == 32:
             return _term(content[1])
+        if content[0] == "param" and content[2] == 8 and target == 32:
+            return self.make("param", content[1], 4)
         return self.make("low", target, term)
 
     def rebuilt(self, term: Term, replace: Callable[[Term], Term | None]) -> Term:
