@@ -37,8 +37,8 @@ class Compiler(Protocol):
         """Package name -> version of everything that decides the output."""
         ...
 
-    def compile(self, source: Path, defines: Sequence[str]) -> str:
-        """PTX of `source`; raises CorpusError with the compiler's output."""
+    def compile(self, source: Path, defines: Sequence[str], arch: str = ARCH) -> str:
+        """PTX of `source` for sm_`arch`; raises CorpusError with the compiler's output."""
         ...
 
 
@@ -70,13 +70,13 @@ class Nvcc:
             raise CorpusError(f"{name} not found below {self.root}: pip install 'zluda-rr[corpus]'")
         return path
 
-    def compile(self, source: Path, defines: Sequence[str]) -> str:
+    def compile(self, source: Path, defines: Sequence[str], arch: str = ARCH) -> str:
         with tempfile.TemporaryDirectory() as scratch:
             host = Path(scratch, "host-c++")
             host.write_text(_host_script())
             host.chmod(0o755)
             out = Path(scratch, "out.ptx")
-            flags = ["-ptx", f"-arch=sm_{ARCH}", *COMMON_FLAGS, *(f"-D{d}" for d in defines)]
+            flags = ["-ptx", f"-arch=sm_{arch}", *COMMON_FLAGS, *(f"-D{d}" for d in defines)]
             command = [str(self.tool("nvcc")), "-ccbin", str(host), "-allow-unsupported-compiler", *flags]
             done = subprocess.run(
                 [*command, source.name, "-o", str(out)], cwd=source.parent, capture_output=True, text=True
@@ -103,7 +103,7 @@ class Nvrtc:
         found = {d.metadata["Name"]: d.version for d in metadata.distributions(path=[str(self.root)])}
         return {p.split("==")[0]: found[p.split("==")[0]] for p in self.packages}
 
-    def compile(self, source: Path, defines: Sequence[str]) -> str:
+    def compile(self, source: Path, defines: Sequence[str], arch: str = ARCH) -> str:
         nvidia = self.root / "nvidia"
         builtins = next((nvidia / "cuda_nvrtc" / "lib").glob("libnvrtc-builtins.so.*"))
         ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
@@ -112,7 +112,7 @@ class Nvrtc:
         text = source.read_text().encode()
         _check(library.nvrtcCreateProgram(ctypes.byref(program), text, source.name.encode(), 0, None, None))
         includes = [f"-I{source.parent}", f"-I{nvidia / 'cuda_runtime' / 'include'}"]
-        options = [f"-arch=compute_{ARCH}", *COMMON_FLAGS, *includes, *(f"-D{d}" for d in defines)]
+        options = [f"-arch=compute_{arch}", *COMMON_FLAGS, *includes, *(f"-D{d}" for d in defines)]
         array = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
         if library.nvrtcCompileProgram(program, len(options), array):
             raise CorpusError(f"{self.name}: {_text(library, program, 'ProgramLog')}")

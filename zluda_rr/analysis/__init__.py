@@ -4,6 +4,7 @@ memory.
 
 from .canonical import Canonical, shuffle_sources
 from .epilogues import Epilogue, Operation, find_epilogues
+from .integers import Integers
 from .lanes import Atom, Form, describe
 from .mix import instruction_mix
 from .operands import Cell, Operands, Row
@@ -40,6 +41,7 @@ __all__ = [
     "Form",
     "InputNorm",
     "InputResidual",
+    "Integers",
     "Leaf",
     "Mma",
     "Operands",

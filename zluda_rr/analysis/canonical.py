@@ -105,7 +105,10 @@ class Canonical:
         content = self.terms.table[term]
         if content[0] == "wide":
             return [t for t in content[1:] if isinstance(t, Term)]
-        return [self.terms.resized(term, 64, 32, False), self.terms.make("high", term)]
+        low = self.terms.resized(term, 64, 32, False)
+        if content[0] == "param" and content[2] == 8:
+            return [low, self.terms.make("param", int(str(content[1])) + 4, 4)]
+        return [low, self.terms.make("high", term)]
 
     def _joined(self, statement: Statement, parts: Vector, bits: int) -> Term:
         """`{a, b}` as one value, the first element in the low bits."""

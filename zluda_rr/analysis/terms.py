@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from . import choices
 from .lanes import LANES
 
 Lanes = tuple[int, ...]
@@ -165,6 +166,8 @@ class Terms:
             return _term(content[3])
         if content[0] == "wide" and target == 32:
             return _term(content[1])
+        if content[0] == "param" and content[2] == 8 and target == 32:
+            return self.make("param", content[1], 4)
         return self.make("low", target, term)
 
     def rebuilt(self, term: Term, replace: Callable[[Term], Term | None]) -> Term:
@@ -256,6 +259,8 @@ class Terms:
         a, b = self.table[low], self.table[high]
         if a[0] == b[0] == "half" and (a[1], b[1]) == (0, 1) and a[2] == b[2]:
             return _term(a[2])
+        if a[0] == b[0] == "param" and a[2] == b[2] == 2 and b[1] == int(str(a[1])) + 2:
+            return self.make("param", a[1], 4)
         return self.make("pair", low, high)
 
     def half(self, word: Term, index: int) -> Term:
@@ -269,6 +274,8 @@ class Terms:
         lanes = self.lanes(word)
         if lanes is not None:
             return self.known((v >> 16 * index for v in lanes), 16)
+        if content[0] == "param" and content[2] == 4:
+            return self.make("param", int(str(content[1])) + 2 * index, 2)
         return self.make("half", index, word)
 
     def bitwise(self, operation: str, a: Term, b: Term, bits: int) -> Term:
@@ -392,6 +399,9 @@ class Terms:
             inner = content[1]
             assert isinstance(inner, tuple)
             return self.gathered(tuple(inner[s] for s in sources), _term(content[2]))
+        if content[0] == "select" and self.lanes(_term(content[3])) is not None:
+            below = choices.rows(self, value)
+            return choices.chosen(self, [below[s] for s in sources])
         return self.make("gather", sources, value)
 
     # ------------------------------------------------------------------------------------------------- predicates
@@ -430,7 +440,9 @@ class Terms:
         lanes = self.lanes(condition)
         if yes == no or (lanes is not None and len(set(lanes)) == 1):
             return yes if yes == no or (lanes is not None and lanes[0]) else no
-        if self.table[condition][0] == "not" or (lanes is not None and not lanes[0]):
+        if lanes is not None:
+            return choices.chosen(self, choices.selected(self, yes, no, lanes))
+        if self.table[condition][0] == "not":
             return self.make("select", no, yes, self.negation(condition))
         return self.make("select", yes, no, condition)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from zluda_rr.analysis import Solver, Term, Terms
+from zluda_rr.analysis import Integers, Solver, Term, Terms
 from zluda_rr.contract import ExpectedStore, LayerContract
 
 
@@ -36,6 +36,21 @@ def launch_facts(terms: Terms, contract: LayerContract) -> list[Term]:
     return found
 
 
+def launch_integers(terms: Terms, contract: LayerContract) -> Integers:
+    """Numbers under the same ranges."""
+    launch = contract.launch
+    ranges: dict[Term, tuple[int, int]] = {}
+    even = []
+    for axis, (extent, shift) in enumerate((("ex", "sx"), ("ey", "sy"))):
+        e = terms.make("param", launch.extents_offset + 4 * axis, 4)
+        s = terms.make("param", launch.shift_offset + 2 * axis, 2)
+        block = terms.make("special", f"%ctaid.{'xy'[axis]}")
+        last = (launch.extents_range[1] + launch.shift_range[1]) // launch.tile[axis]
+        ranges |= {e: launch.extents_range, s: launch.shift_range, block: (0, last)}
+        even += [value for name, value in ((extent, e), (shift, s)) if name in launch.even]
+    return Integers(terms, ranges, even)
+
+
 class Prover:
     """Guards and addresses of one match. `solved` counts what normal forms did not settle."""
 
@@ -47,6 +62,10 @@ class Prover:
         self.solved = 0
 
     @cached_property
+    def _integers(self) -> Integers:
+        return launch_integers(self._terms, self._contract)
+
+    @cached_property
     def _solver(self) -> Solver:
         return Solver(self._terms, launch_facts(self._terms, self._contract))
 
@@ -55,7 +74,7 @@ class Prover:
         key = (store.guard, found)
         if key not in self._guards:
             plain = found == store.guard or self._plain_guard(store, found)
-            self._guards[key] = plain or self._solved_guard(store, found)
+            self._guards[key] = plain or self._as_integers(store, found) or self._solved_guard(store, found)
         return self._guards[key]
 
     def _plain_guard(self, store: ExpectedStore, found: Term) -> bool:
@@ -63,6 +82,13 @@ class Prover:
         terms = self._terms
         stated, actual = (set(self._refusals(g)) for g in (store.guard, found))
         negative = terms.compare("lt", "s32", store.index, terms.constant(0, 32), 32)
+        return stated <= actual and actual - stated <= {negative}
+
+    def _as_integers(self, store: ExpectedStore, found: Term) -> bool:
+        """The same in the normal form of numbers that do not wrap."""
+        condition, terms = self._integers.condition, self._terms
+        stated, actual = (set(self._refusals(condition(g))) for g in (store.guard, found))
+        negative = condition(terms.compare("lt", "s32", store.index, terms.constant(0, 32), 32))
         return stated <= actual and actual - stated <= {negative}
 
     def _solved_guard(self, store: ExpectedStore, found: Term) -> bool:
@@ -89,7 +115,7 @@ class Prover:
         if stated == found:
             return True
         simpler = self._assuming(found, frozenset(self._refusals(guard)))
-        if simpler == stated:
+        if simpler == stated or self._same_number(store, stated, guard, found):
             return True
         key = (stated, simpler)
         if key not in self._equal:
@@ -98,6 +124,14 @@ class Prover:
             simpler = self._known_factors(simpler, stated, under)
             self._equal[key] = simpler == stated or self._solver.equal(simpler, stated, 64, under)
         return self._equal[key]
+
+    def _same_number(self, store: ExpectedStore, stated: Term, guard: Term, found: Term) -> bool:
+        """Are two addresses the same number, where the store's stated guard holds and so does its own."""
+        false = {c for g in (store.guard, guard) for c in self._refusals(self._integers.condition(g))}
+        negative = self._terms.compare("lt", "s32", store.index, self._terms.constant(0, 32), 32)
+        numbers = self._integers.assuming({*false, self._integers.condition(negative)})
+        left, right = (numbers.number(address, 64) for address in (stated, found))
+        return left == right
 
     def _assuming(self, term: Term, false: frozenset[Term]) -> Term:
         """The term where these conditions are known to be false: choices by them are made."""

@@ -76,10 +76,15 @@ def layer_outputs(kernel: Kernel, region: LayerRegion) -> Obligation:
 
 
 def _overwritten(kernel: Kernel, region: LayerRegion) -> Obligation | None:
-    """Whatever crosses the border by name must have one definition, so that no order of execution can mix values."""
+    """Whatever crosses the border by name must have one definition, so that no order of execution can mix values.
+    Definitions that the cut removes do not count: products that are written over their own C.
+    """
+    removed = set(region.replaced)
+    returned = set(region.returned)
     names = [(n, r) for n in (*region.kept, *region.moved) for r in kernel.body[n].defs]
     for number, register in (*names, *region.returned):
         others = [n for n in kernel.uses.defs(register) if n != number]
+        others = [n for n in others if n not in removed or (n, register) in returned]
         if others:
             return Obligation(
                 2, False, f"{register} of s{number} is also defined by {spans(others)}", (number, *others)

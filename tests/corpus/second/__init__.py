@@ -1,0 +1,1 @@
+"""The layer enc0 as another author writes it."""
