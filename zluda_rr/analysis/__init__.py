@@ -9,6 +9,7 @@ from .mix import instruction_mix
 from .operands import Cell, Operands, Row
 from .origins import Leaf, Origins, Summary
 from .phases import Mma, Phase, build_phase, collect_mma, group_adjacent
+from .replaced import replaced
 from .shared import SharedArrayUse, Touch
 from .solver import Solver
 from .sources import (
@@ -73,4 +74,5 @@ __all__ = [
     "read_extent",
     "shuffle_sources",
     "space_of",
+    "replaced",
 ]

@@ -13,8 +13,8 @@ _PREPASS = """
 	.param .u64 PREPASS_ENTRYPOINT_NAME_param_0
 )
 {
-	.reg .b32 	%r<3>;
-	.reg .b64 	%rd<3>;
+	.reg .b32 	%r1;
+	.reg .b64 	%rd1, %rd2;
 	ld.param.u64 	%rd1, [PREPASS_ENTRYPOINT_NAME_param_0];
 	cvta.to.global.u64 	%rd2, %rd1;
 	mov.u32 	%r1, %tid.x;
@@ -30,13 +30,9 @@ def _rule(pattern: str, template: str, part: Callable[[Draft], tuple[int, int]] 
 
 
 def entry_before(draft: Draft) -> None:
-    """The module's first entry is the prepass; registers of the layer are told by their first declaration, so the
-    prepass' come second here and the layer's text is moved behind it in the end.
-    """
+    """The module's first entry is the prepass. Its registers are declared one by one: a draft counts those of the layer."""
     at = draft.text.index("\n.visible .entry")
-    end = draft.text.rindex("}") + 1
-    draft.text = draft.text[:end] + "\n" + _PREPASS + draft.text[end:]
-    assert at < end
+    draft.text = draft.text[:at] + _PREPASS + draft.text[at:]
 
 
 def store_v2u16(draft: Draft) -> None:
@@ -85,7 +81,8 @@ def x_per_group(draft: Draft) -> None:
     first, end = draft.tokens()
     part = draft.text[first:end]
     column = re.search(
-        r"setp\.lt\.s32\s+(%p\d+), (%r\d+), 0;\s+\bor\.pred\s+%p\d+, \1, %p\d+;\s+setp\.ge\.s32\s+(%p\d+), \2, (%r\d+);", part
+        r"setp\.lt\.s32\s+(%p\d+), (%r\d+), 0;\s+\bor\.pred\s+%p\d+, \1, %p\d+;\s+setp\.ge\.s32\s+(%p\d+), \2, (%r\d+);",
+        part,
     )
     assert column is not None
     below, x, beyond, extent = column.groups()
@@ -183,8 +180,8 @@ DOCUMENTED: Mapping[str, Respelling] = {
     ),
     "final_branch": final_branch,
     "and_b64": and_b64,
-    "index_8ex": index_8ex,
     "x_per_group": x_per_group,
+    "index_8ex": index_8ex,
     "handle_reloaded": handle_reloaded,
     "warp_sz_32": _rule(r"mov\.u32 (%r\d+), WARP_SZ;", r"mov.u32 \1, 32;"),
     "param_plus0": _rule(r"\[(\w+_param_0)\]", r"[\1+0]"),
@@ -199,7 +196,8 @@ DOCUMENTED: Mapping[str, Respelling] = {
     "selp_to_branches": selp_to_branches,
     "selp_to_skip": selp_to_skip,
     "div_const": _rule(
-        r"div\.approx\.ftz\.f32\s+(%f\d+), (%f1629), (%f\d+);", r"div.approx.ftz.f32 \1, 0f3F800000, \3;"
+        r"mov\.f32\s+(%f\d+), 0f3F800000;(\s+)div\.approx\.ftz\.f32\s+(%f\d+), \1, (%f\d+);",
+        r"mov.f32 \1, 0f3F800000;\2div.approx.ftz.f32 \3, 0f3F800000, \4;",
     ),
     "parity_joined": _rule(
         r"and\.b32\s+(%r\d+), (%r\d+), 1;\s+setp\.eq\.b32\s+(%p\d+), \1, 1;\s+and\.b32\s+(%r\d+), (%r\d+), 1;\s+"

@@ -17,7 +17,8 @@ def final_branch(draft: Draft) -> None:
     text = draft.text[first:]
     while True:
         found = re.search(
-            r"\n(\tsetp\.ge\.u32[^\n]*\n\tsetp\.ge\.u32[^\n]*\n\tor\.pred\s+(%p\d+)[^\n]*\n\t@\2 bra\s+(\$\w+);\n)", text
+            r"\n(\tsetp\.ge\.u32[^\n]*\n\tsetp\.ge\.u32[^\n]*\n\tor\.pred\s+(%p\d+)[^\n]*\n\t@\2 bra\s+(\$\w+);\n)",
+            text,
         )
         if found is None:
             break

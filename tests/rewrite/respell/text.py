@@ -69,17 +69,18 @@ class Draft:
 
     def prologue(self) -> tuple[int, int]:
         """From the body's begin to the first mma."""
-        return self.text.index("{", self.text.index(".entry")), self.mma()[0]
+        return self.text.rindex(".entry", 0, self.mma()[0]), self.mma()[0]
 
     def merged(self) -> tuple[int, int]:
         """Between the two mma around the last store of words: the stores of E21 of enc0, E31 of enc1."""
-        store = self.text.rindex("st.global")
-        return max(at for at in self.mma() if at < store), min(at for at in self.mma() if at > store)
+        return self._around(self.text.rindex("st.global"))
 
     def tokens(self) -> tuple[int, int]:
         """Between the two mma around the first store of words: E20 of enc0, E30 of enc1."""
-        store = self.text.index("st.global")
-        return max(at for at in self.mma() if at < store), min(at for at in self.mma() if at > store)
+        return self._around(self.text.index("st.global", self.prologue()[0]))
+
+    def _around(self, place: int) -> tuple[int, int]:
+        return max(at for at in self.mma() if at < place), min(at for at in self.mma() if at > place)
 
     def last(self) -> tuple[int, int]:
         """The last epilogue."""

@@ -176,9 +176,7 @@ UNDOCUMENTED: Mapping[str, Respelling] = {
             r"ld.global.u32 \1, [\5]; ld.global.u32 \2, [\5+4]; ld.global.u32 \3, [\5+8]; ld.global.u32 \4, [\5+12];",
         )
     ),
-    "v4_u64": _rule(
-        (_V4, r"ld.global.v2.u64 {<rd0>, <rd1>}, [\5]; mov.b64 {\1, \2}, <rd0>; mov.b64 {\3, \4}, <rd1>;")
-    ),
+    "v4_u64": _rule((_V4, r"ld.global.v2.u64 {<rd0>, <rd1>}, [\5]; mov.b64 {\1, \2}, <rd0>; mov.b64 {\3, \4}, <rd1>;")),
     "seeds_f32": _rule((r"ld\.global\.u32\s+(%r\d+), ([^;]+);", r"ld.global.f32 <f0>, \2; mov.b32 \1, <f0>;")),
     "table_u32": _rule(
         (
@@ -202,7 +200,10 @@ UNDOCUMENTED: Mapping[str, Respelling] = {
     "setp_or": setp_or,
     "guard_bounds": _rule(
         (r"setp\.lt\.s32\s+(%p\d+), (%r\d+), 0;", r"setp.le.s32 \1, \2, -1;"),
-        (r"setp\.gt\.u32\s+(%p\d+), (%r\d+), (?=(?:255|63);)(\d+);", lambda m: f"setp.ge.u32 {m[1]}, {m[2]}, {int(m[3]) + 1};"),
+        (
+            r"setp\.gt\.u32\s+(%p\d+), (%r\d+), (?=(?:255|63);)(\d+);",
+            lambda m: f"setp.ge.u32 {m[1]}, {m[2]}, {int(m[3]) + 1};",
+        ),
         part=_stores,
     ),
     "guard_one_unsigned": _rule(
@@ -225,6 +226,12 @@ UNDOCUMENTED: Mapping[str, Respelling] = {
     "lane_from_tid": _rule((r"mov\.u32 (%r\d+), %laneid;", r"mov.u32 <r0>, %tid.x; and.b32 \1, <r0>, 31;")),
     "mask_lop3": _rule(
         (r"and\.b32\s+(%r\d+), (%r\d+), (2145419232);", r"lop3.b32 \1, \2, \3, 0, 0xC0;"),
+    ),
+    "mask_add": _rule(
+        (
+            r"shl\.b32\s+(%r\d+), (%r\d+), 5;(.{1,80}?)and\.b32\s+(%r\d+), \1, 2145419232;",
+            r"shl.b32 \1, \2, 5;\3add.s32 \4, \1, 0x7FF88000;",
+        )
     ),
     "shl5_mul": _rule((r"shl\.b32\s+(%r\d+), (%r\d+), 5;", r"mul.lo.s32 \1, \2, 32;")),
     "clamp_swapped": _rule(

@@ -101,9 +101,7 @@ def _chosen(machine: Machine, statement: Statement, slots: Slots) -> Mask | None
     if yes is None and no is None or not isinstance(predicate, Register):
         return _any(machine, statement.uses, slots)
     nothing = np.zeros(machine.shape, dtype=np.bool_)
-    taken = np.where(
-        machine.r[slots[predicate.name]], nothing if yes is None else yes, nothing if no is None else no
-    )
+    taken = np.where(machine.r[slots[predicate.name]], nothing if yes is None else yes, nothing if no is None else no)
     return taken if condition is None else taken | condition
 
 
