@@ -15,8 +15,8 @@ def predicated(body: Body, defs: Sequence[int]) -> tuple[int, ...] | None:
     """Definitions of one register that reach a use together, in the order in which they are executed, the first one
     unconditional and every other predicated; None where they are anything else.
 
-    All must stand in one basic block. Then whatever the first one wrote passed all the others on its way to the use, and
-    each of them either wrote the register or left what was there.
+    All must stand in one basic block. Then whatever the first one wrote passed all the others on its way to the use,
+    and each of them either wrote the register or left what was there.
     """
     first, *others = sorted(defs)
     if not others or body[first].guard is not None:

@@ -1,4 +1,4 @@
-"""Respellings of a kernel's PTX, text to text: the same meaning as another compiler, or NVIDIA's own, would write it."""
+"""Respellings of a kernel's PTX, text to text: the same meaning as NVIDIA or others would write it."""
 
 from .documented import DOCUMENTED
 from .inputs import INPUTS

@@ -30,7 +30,7 @@ def _rule(pattern: str, template: str, part: Callable[[Draft], tuple[int, int]] 
 
 
 def entry_before(draft: Draft) -> None:
-    """The module's first entry is the prepass. Its registers are declared one by one: a draft counts those of the layer."""
+    """The module's first entry is the prepass; its registers are declared one by one, not counted."""
     at = draft.text.index("\n.visible .entry")
     draft.text = draft.text[:at] + _PREPASS + draft.text[at:]
 

@@ -1,4 +1,4 @@
-"""Respellings that nobody documented of NVIDIA's module: what other compilers, or other releases of one, would write."""
+"""Respellings that nobody documented of NVIDIA's module: what other compilers would write."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _chosen(machine: Machine, statement: Statement, slots: Slots) -> Mask | None
     """selp: marks of the operand that it takes, and of its predicate."""
     yes, no, condition = (_marks(machine, operand, slots) for operand in statement.operands[1:4])
     predicate = statement.operands[3]
-    if yes is None and no is None or not isinstance(predicate, Register):
+    if (yes is None and no is None) or not isinstance(predicate, Register):
         return _any(machine, statement.uses, slots)
     nothing = np.zeros(machine.shape, dtype=np.bool_)
     taken = np.where(machine.r[slots[predicate.name]], nothing if yes is None else yes, nothing if no is None else no)
