@@ -72,7 +72,7 @@ __all__ = [
     "instruction_mix",
     "lanes_text",
     "read_extent",
+    "replaced",
     "shuffle_sources",
     "space_of",
-    "replaced",
 ]

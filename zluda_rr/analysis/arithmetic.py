@@ -140,7 +140,7 @@ def _bfi(modifiers: Sequence[str], forms: Sequence[Form], width: int, extend: Ex
 
 
 def _lop3(modifiers: Sequence[str], forms: Sequence[Form], width: int, extend: Extend) -> Form | None:
-    """A table over three operands; of tables over two, and / or keep unknowns that are aligned as `lanes` knows them."""
+    """A table over three operands; `and` and `or` of two may have unknowns."""
     if len(forms) != 4 or not forms[3].uniform:
         return None
     lut = forms[3].lanes[0]

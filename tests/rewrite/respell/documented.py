@@ -81,7 +81,8 @@ def x_per_group(draft: Draft) -> None:
     first, end = draft.tokens()
     part = draft.text[first:end]
     column = re.search(
-        r"setp\.lt\.s32\s+(%p\d+), (%r\d+), 0;\s+\bor\.pred\s+%p\d+, \1, %p\d+;\s+setp\.ge\.s32\s+(%p\d+), \2, (%r\d+);",
+        r"setp\.lt\.s32\s+(%p\d+), (%r\d+), 0;\s+\bor\.pred\s+%p\d+, \1, %p\d+;\s+"
+        r"setp\.ge\.s32\s+(%p\d+), \2, (%r\d+);",
         part,
     )
     assert column is not None
@@ -89,8 +90,9 @@ def x_per_group(draft: Draft) -> None:
     origin = re.search(rf"add\.s32\s+{x}, %r\d+, (%r\d+);", part)
     assert origin is not None
     draft.sub(
-        rf"(setp\.gt\.u32\s+%p\d+, (%r\d+), 63;\s+\bor\.pred\s+%p\d+, %p\d+, %p\d+;\s+)\bor\.pred\s+(%p\d+), {below}, (%p\d+);"
-        rf"\s+\bor\.pred\s+(%p\d+), {beyond}, \3;(.{{1,200}}?mad\.lo\.s32\s+%r\d+, %r\d+, %r\d+, ){x};",
+        rf"(setp\.gt\.u32\s+%p\d+, (%r\d+), 63;\s+\bor\.pred\s+%p\d+, %p\d+, %p\d+;\s+)"
+        rf"\bor\.pred\s+(%p\d+), {below}, (%p\d+);\s+\bor\.pred\s+(%p\d+), {beyond}, \3;"
+        rf"(.{{1,200}}?mad\.lo\.s32\s+%r\d+, %r\d+, %r\d+, ){x};",
         rf"\1and.b32 <r0>, \2, 7; add.s32 <r1>, <r0>, {origin[1]}; setp.lt.s32 <p0>, <r1>, 0; or.pred \3, <p0>, \4; "
         rf"setp.ge.s32 <p1>, <r1>, {extent}; or.pred \5, <p1>, \3;\6<r1>;",
         (first, end),

@@ -10,8 +10,8 @@ _DEFINES = re.compile(r"\t(?:mov|add|sub|shl|shr|and|or|setp|mul|neg|cvt|bfi|ld\
 
 
 def final_branch(draft: Draft) -> None:
-    """Move the branch over the surface stores to the begin of its straight line. What it depends on goes with it, and so
-    do constants that the skipped statements define for others.
+    """Move the branch over the surface stores to the begin of its straight line. What it depends on goes with it, and
+    so do constants that the skipped statements define for others.
     """
     first, _ = draft.last()
     text = draft.text[first:]

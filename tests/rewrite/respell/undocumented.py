@@ -208,7 +208,10 @@ UNDOCUMENTED: Mapping[str, Respelling] = {
     ),
     "guard_one_unsigned": _rule(
         (
-            r"setp\.lt\.s32\s+(%p\d+), (%r\d+), 0;\s+setp\.ge\.s32\s+(%p\d+), \2, (%r\d+);\s+\bor\.pred\s+(%p\d+), \1, \3;",
+            (
+                r"setp\.lt\.s32\s+(%p\d+), (%r\d+), 0;\s+setp\.ge\.s32\s+(%p\d+), \2, (%r\d+);\s+"
+                r"\bor\.pred\s+(%p\d+), \1, \3;"
+            ),
             r"setp.ge.u32 \5, \2, \4;",
         ),
         part=_stores,
@@ -236,7 +239,8 @@ UNDOCUMENTED: Mapping[str, Respelling] = {
     "shl5_mul": _rule((r"shl\.b32\s+(%r\d+), (%r\d+), 5;", r"mul.lo.s32 \1, \2, 32;")),
     "clamp_swapped": _rule(
         (
-            r"max\.f16x2 (%r\d+),(%r\d+),(%r\d+);(\s*\}\s+// end inline asm\s+(?:[^\n]*\n){0,12}?[^\n]*)min\.f16x2 (%r\d+),\1,(%r\d+);",
+            r"max\.f16x2 (%r\d+),(%r\d+),(%r\d+);(\s*\}\s+// end inline asm\s+(?:[^\n]*\n){0,12}?[^\n]*)"
+            r"min\.f16x2 (%r\d+),\1,(%r\d+);",
             r"min.f16x2 \1,\2,\6;\4max.f16x2 \5,\1,\3;",
         )
     ),
