@@ -239,8 +239,10 @@ UNDOCUMENTED: Mapping[str, Respelling] = {
     "shl5_mul": _rule((r"shl\.b32\s+(%r\d+), (%r\d+), 5;", r"mul.lo.s32 \1, \2, 32;")),
     "clamp_swapped": _rule(
         (
-            r"max\.f16x2 (%r\d+),(%r\d+),(%r\d+);(\s*\}\s+// end inline asm\s+(?:[^\n]*\n){0,12}?[^\n]*)"
-            r"min\.f16x2 (%r\d+),\1,(%r\d+);",
+            (
+                r"max\.f16x2 (%r\d+),(%r\d+),(%r\d+);(\s*\}\s+// end inline asm\s+(?:[^\n]*\n){0,12}?[^\n]*)"
+                r"min\.f16x2 (%r\d+),\1,(%r\d+);"
+            ),
             r"min.f16x2 \1,\2,\6;\4max.f16x2 \5,\1,\3;",
         )
     ),
