@@ -243,7 +243,7 @@ UNDOCUMENTED: Mapping[str, Respelling] = {
                 r"max\.f16x2 (%r\d+),(%r\d+),(%r\d+);(\s*\}\s+// end inline asm\s+(?:[^\n]*\n){0,12}?[^\n]*)"
                 r"min\.f16x2 (%r\d+),\1,(%r\d+);"
             ),
-            r"min.f16x2 \1,\2,\6;\4max.f16x2 \5,\1,\3;",
+            r"mov.b32 \1,\2;\4min.f16x2 <r0>,\1,\6; max.f16x2 \5,<r0>,\3;",
         )
     ),
     "mul_fma": _rule(
