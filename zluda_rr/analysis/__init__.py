@@ -10,6 +10,7 @@ from .mix import instruction_mix
 from .operands import Cell, Operands, Row
 from .origins import Leaf, Origins, Summary
 from .phases import Mma, Phase, build_phase, collect_mma, group_adjacent
+from .replaced import replaced
 from .shared import SharedArrayUse, Touch
 from .solver import Solver
 from .sources import (
@@ -73,6 +74,7 @@ __all__ = [
     "instruction_mix",
     "lanes_text",
     "read_extent",
+    "replaced",
     "shuffle_sources",
     "space_of",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 
@@ -138,6 +139,27 @@ def _bfi(modifiers: Sequence[str], forms: Sequence[Form], width: int, extend: Ex
     return lanes.pointwise(insert, *_same(forms[:2], width), *forms[2:4], bits=width)
 
 
+def _lop3(modifiers: Sequence[str], forms: Sequence[Form], width: int, extend: Extend) -> Form | None:
+    """A table over three operands; `and` and `or` of two may have unknowns."""
+    if len(forms) != 4 or not forms[3].uniform:
+        return None
+    lut = forms[3].lanes[0]
+    a, b, c = _same(forms[:3], width)
+    pairs = {0xC0: (lanes.bit_and, a, b), 0xA0: (lanes.bit_and, a, c), 0x88: (lanes.bit_and, b, c)}
+    pairs |= {0xFC: (lanes.bit_or, a, b), 0xFA: (lanes.bit_or, a, c), 0xEE: (lanes.bit_or, b, c)}
+    if lut in pairs:
+        join, x, y = pairs[lut]
+        return join(x, y)
+
+    def looked_up(x: int, y: int, z: int) -> int:
+        rows = (i for i in range(8) if lut >> i & 1)
+        return functools.reduce(
+            lambda t, i: t | (x if i & 4 else ~x) & (y if i & 2 else ~y) & (z if i & 1 else ~z), rows, 0
+        )
+
+    return lanes.pointwise(looked_up, a, b, c, bits=width)
+
+
 def _minmax(pick: Callable[..., int]) -> Callable[[Sequence[str], Sequence[Form], int, Extend], Form | None]:
     def handler(modifiers: Sequence[str], forms: Sequence[Form], width: int, extend: Extend) -> Form | None:
         return lanes.pointwise(pick, *_same(forms[:2], width), signed=_signed(modifiers), bits=width)
@@ -160,6 +182,7 @@ _HANDLERS: dict[str, Callable[[Sequence[str], Sequence[Form], int, Extend], Form
     "neg": _neg,
     "bfe": _bfe,
     "bfi": _bfi,
+    "lop3": _lop3,
     "min": _minmax(min),
     "max": _minmax(max),
 }

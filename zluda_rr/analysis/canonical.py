@@ -8,13 +8,14 @@ fails, it never passes by mistake.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 
 import numpy as np
 
 from zluda_rr.ptx import Address, Body, Immediate, Negated, Operand, Register, Statement, Symbol, Vector
 
 from .lanes import LANES, Atom
+from .predicated import predicated
 from .terms import COMMUTATIVE, Term, Terms
 from .values import Value, Values, element_bytes, f32_bits
 
@@ -53,7 +54,22 @@ class Canonical:
     def of(self, value: Value) -> Term:
         """Term of a value at a use."""
         found = {self._defined(number, value.register) for number in value.defs}
-        return found.pop() if len(found) == 1 else self._opaque(value.register, value.defs)
+        if len(found) == 1:
+            return found.pop()
+        chosen = predicated(self._body, value.defs)
+        return self._opaque(value.register, value.defs) if chosen is None else self._select(value.register, chosen)
+
+    def _select(self, register: str, chosen: Sequence[int]) -> Term:
+        """A register that predicated statements may each have written anew."""
+        term = self._defined(chosen[0], register)
+        for number in chosen[1:]:
+            statement = self._body[number]
+            assert statement.guard is not None
+            condition = self.register(number, statement.guard.register)
+            other = self._unguarded(statement, register)
+            yes, no = (term, other) if statement.guard.negated else (other, term)
+            term = self.terms.select(yes, no, condition)
+        return term
 
     def register(self, statement: int, name: str) -> Term:
         """Term of a register as `statement` reads it."""
@@ -172,6 +188,14 @@ class Canonical:
             return None
         if statement.opcode in ("ld", "ldu"):
             return self._loaded(statement, register)
+        return self._result(statement, register)
+
+    def _unguarded(self, statement: Statement, register: str) -> Term:
+        """What a predicated statement writes where it does."""
+        found = self._result(statement, register) if statement.known else None
+        return self._opaque(register, (statement.number,)) if found is None else found
+
+    def _result(self, statement: Statement, register: str) -> Term | None:
         if statement.opcode in ("mov", "cvta"):
             return self._moved(statement, register)
         handler = _HANDLERS.get(statement.opcode)

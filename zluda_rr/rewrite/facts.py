@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from zluda_rr.analysis import Integers, Solver, Term, Terms
+from zluda_rr.analysis import Integers, Solver, Term, Terms, replaced
 from zluda_rr.contract import ExpectedStore, LayerContract
 
 
@@ -93,6 +93,9 @@ class Prover:
 
     def _solved_guard(self, store: ExpectedStore, found: Term) -> bool:
         self.solved += 1
+        found = self._known_factors(found, store.guard, ())
+        if self._plain_guard(store, found):
+            return True
         terms = self._terms
         lemma = terms.disjunction((terms.negation(store.guard), self._not_negative(store)))
         both = terms.conjunction((store.guard, found))
@@ -161,7 +164,7 @@ class Prover:
                 if self._solver.equal(factor, wanted, 32, under):
                     same[factor] = wanted
                     break
-        return terms.rebuilt(found, same.get) if same else found
+        return replaced(terms, found, same) if same else found
 
     def _factors(self, term: Term) -> set[Term]:
         """Unknowns of 32 bits behind a term's sums and extensions."""
@@ -169,7 +172,7 @@ class Prover:
         work = [term]
         while work:
             part = work.pop()
-            if self._terms.operation(part) in ("poly", "sext", "zext"):
+            if self._terms.operation(part) in ("poly", "sext", "zext", "not", "any", "<", "=="):
                 work.extend(self._terms.children(part))
             elif self._terms.operation(part) not in ("param", "special"):
                 found.add(part)

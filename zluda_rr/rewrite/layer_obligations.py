@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from zluda_rr.analysis import Access, SharedArrayUse
-from zluda_rr.ptx import ControlFlow
+from zluda_rr.ptx import ControlFlow, Statement
 
 from .facts import Prover
 from .hygiene import looping_definition
 from .layer_region import LayerRegion
 from .match import Kernel, LayerMatch
 from .obligations import EFFECTS, IMAGE_LOADS, spans
-from .plan import Obligation, is_pure
+from .plan import Obligation, is_pure, only_computes
 from .stores import StoreDifference, compare_stores, stored_halves
 
 _JOINS = ("mov", "prmt", "selp")
@@ -29,11 +29,7 @@ def layer_entry(kernel: Kernel, region: LayerRegion) -> Obligation:
     problem = _stray_edge(flow, entry, end)
     if problem is not None:
         return problem
-    guarded = [
-        n
-        for n in region.replaced
-        if kernel.body[n].guard is not None and kernel.body[n].opcode != "bra" and n not in region.stores
-    ]
+    guarded = [n for n in region.replaced if n not in region.stores and _is_conditional(kernel.body[n])]
     if guarded:
         return Obligation(1, False, f"{spans(guarded)} executes under a predicate", tuple(guarded))
     inner = end - entry + 1
@@ -41,6 +37,15 @@ def layer_entry(kernel: Kernel, region: LayerRegion) -> Obligation:
         f"s{region.first}..s{region.last}: {inner} blocks, {len(region.spine)} of them on every path, no edge crosses"
     )
     return Obligation(1, True, detail, (region.first, region.last))
+
+
+def _is_conditional(statement: Statement) -> bool:
+    """More than a value of its own lane depends on whether a predicated statement is executed. Choices of values may be
+    predicated: what they choose is compared as any other term.
+    """
+    if statement.guard is None or statement.opcode == "bra":
+        return False
+    return statement.opcode in ("mma", "shfl", "movmatrix", "vote") or not only_computes(statement)
 
 
 def _stray_edge(flow: ControlFlow, entry: int, end: int) -> Obligation | None:

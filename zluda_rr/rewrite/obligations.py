@@ -270,19 +270,33 @@ def scratch_dead(kernel: Kernel, region: Region, variable: str | None, rule: Cut
 
 
 def _is_over(kernel: Kernel, region: Region, touch: Touch) -> bool:
-    """A load is over when what it loaded went into a warp-wide instruction that all lanes execute before the calls."""
+    """A load is over when what it loaded went into a warp-wide instruction that all lanes execute before the calls; on
+    the way it may be packed, shifted and joined by whatever only computes.
+    """
     statement = kernel.body[touch.statement]
     if touch.writes or statement.opcode not in ("ld", "ldu") or not statement.defs:
         return False
-    for register in statement.defs:
-        joins = [
-            n
-            for n in kernel.uses.readers(touch.statement, register)
-            if kernel.body[n].opcode == "mma" and n not in region.members and n not in region.moved
-        ]
-        if not any(kernel.flow.statement_dominates(n, region.last) for n in joins):
-            return False
-    return True
+    outside = {*region.members, *region.moved}
+    return all(_joins(kernel, region, outside, touch.statement, register) for register in statement.defs)
+
+
+def _joins(kernel: Kernel, region: Region, outside: set[int], number: int, register: str) -> bool:
+    """Does a product that dominates the calls, and is none of `outside`, need a value."""
+    seen: set[tuple[int, str]] = set()
+    work = [(number, register)]
+    while work:
+        place = work.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        for reader in kernel.uses.readers(*place):
+            statement = kernel.body[reader]
+            if statement.opcode == "mma" and reader not in outside:
+                if kernel.flow.statement_dominates(reader, region.last):
+                    return True
+            elif is_pure(statement) and reader not in outside:
+                work.extend((reader, name) for name in statement.defs)
+    return False
 
 
 def phases_equal(match: LayerMatch) -> Obligation:

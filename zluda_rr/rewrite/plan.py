@@ -271,4 +271,9 @@ _PURE = frozenset(
 
 def is_pure(statement: Statement) -> bool:
     """A known, unconditional instruction that only computes registers from registers."""
-    return statement.known and statement.guard is None and statement.opcode in _PURE
+    return statement.guard is None and only_computes(statement)
+
+
+def only_computes(statement: Statement) -> bool:
+    """A known instruction that computes registers from registers, where its predicate lets it."""
+    return statement.known and statement.opcode in _PURE

@@ -100,6 +100,7 @@ class Machine:
     full: Mask = field(init=False)
     blank: list[Array] = field(init=False)
     captured: dict[int, tuple[Array, ...]] = field(default_factory=dict)
+    poison: dict[int, Mask] = field(init=False, default_factory=dict)  # lanes whose value is undefined, by slot
 
     def __post_init__(self) -> None:
         self.full = np.ones(self.shape, dtype=np.bool_)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zluda_rr.emulate.memory import AddressSpace, MemoryFault
-from zluda_rr.emulate.ptx.compiler import Constant, Special
+from zluda_rr.emulate.ptx.compiler import Constant, RegisterSlot, Special
 from zluda_rr.emulate.ptx.kinds import Array, Mask
 from zluda_rr.emulate.ptx.linked import Linked, link
 from zluda_rr.emulate.ptx.machine import LANES, Extern, Launch, Machine
+from zluda_rr.emulate.ptx.poison import check_guard, follow
 from zluda_rr.emulate.ptx.problem import ExecutionFault, OracleError
 from zluda_rr.emulate.ptx.program import Program, Segment
 from zluda_rr.numerics import mma
@@ -254,6 +256,8 @@ class _Run:
         step = None
         try:
             for step in segment.steps:
+                if machine.poison:
+                    follow(machine, self.program.body[step.number], self.slots, mask)
                 step.op(machine, mask)
                 if step.records:
                     captured[step.number] = tuple(registers[slot] for slot in step.records)
@@ -276,6 +280,8 @@ class _Run:
         if end.kind == "fall":
             self._enter(index + 1, mask)
             return
+        if self.machine.poison:
+            self._decided(segment, mask)
         chosen = mask if end.guard is None else mask & end.guard(self.machine.r)
         if end.kind == "branch":
             self._enter(end.target, chosen)
@@ -286,6 +292,22 @@ class _Run:
             self._wait(index + 1, chosen)
         if end.guard is not None:
             self._enter(index + 1, mask & ~chosen)
+
+    @cached_property
+    def slots(self) -> Mapping[str, int]:
+        """Slots of registers by name."""
+        kinds = enumerate(self.program.slots)
+        return {kind.name: slot for slot, kind in kinds if isinstance(kind, RegisterSlot)}
+
+    def _decided(self, segment: Segment, mask: Mask) -> None:
+        """ExecutionFault where the end of a segment is decided by an undefined value."""
+        end = segment.end.statement
+        if end is None or end.guard is None:
+            return
+        try:
+            check_guard(self.machine, self.slots[end.guard.register], mask)
+        except ExecutionFault as fault:
+            raise ExecutionFault(f"{self._place(end.number)}: {fault}") from fault
 
     def _enter(self, index: int, mask: Mask) -> None:
         if not mask.any():

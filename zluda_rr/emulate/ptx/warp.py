@@ -1,12 +1,12 @@
 """Instructions in which the lanes of a warp work together: shfl, vote, activemask, movmatrix, mma.
 
-The oracle demands what PTX leaves to the program: an executing lane is in its member mask, a lane that is
-read from executes, and `.aligned` instructions find the whole warp.
+The oracle demands what PTX leaves to the program: an executing lane is in its member mask, what is
+read from a lane that does not execute reaches nothing (poison.py), and `.aligned` instructions find the whole warp.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -16,9 +16,10 @@ from zluda_rr.emulate.ptx.compiler import Compiler, Op, Reader, Writer
 from zluda_rr.emulate.ptx.integer import Handler
 from zluda_rr.emulate.ptx.kinds import Array, Mask, Spec
 from zluda_rr.emulate.ptx.machine import LANES, Machine
+from zluda_rr.emulate.ptx.poison import mark, shuffled
 from zluda_rr.emulate.ptx.problem import ExecutionFault, Unsupported
 from zluda_rr.numerics import mma
-from zluda_rr.ptx import Negated, Operand, Pair, Statement, Vector
+from zluda_rr.ptx import Negated, Operand, Pair, Register, Statement, Vector
 
 _BITS = np.uint32(1) << np.arange(LANES, dtype=np.uint32)
 _MMA = ["sync", "aligned", "m16n8k32", "row", "col", "f16", "e4m3", "e4m3", "f16"]
@@ -63,19 +64,31 @@ def shuffle(compiler: Compiler, statement: Statement, spec: Spec) -> Op:
     write = compiler.writer(first, "b32")
     write_p = compiler.writer(second, "pred") if second is not None else None
     value, b, c, members = (compiler.reader(operand, "b32") for operand in sources)
-    return _shuffle_op(modes[0], (value, b, c, members), (write, write_p))
+    slots = [compiler.slot(o.name) if isinstance(o, Register) else None for o in (*sources[:3], first, second)]
+    return _shuffle_op(modes[0], (value, b, c, members), (write, write_p), slots)
 
 
-def _shuffle_op(mode: str, reads: tuple[Reader, Reader, Reader, Reader], writes: tuple[Writer, Writer | None]) -> Op:
+def _shuffle_op(
+    mode: str,
+    reads: tuple[Reader, Reader, Reader, Reader],
+    writes: tuple[Writer, Writer | None],
+    slots: Sequence[int | None],
+) -> Op:
     value, b, c, members = reads
     write, write_p = writes
+    of_value, *others = slots[:3]
+    controls = tuple(slot for slot in others if slot is not None)
+    results = tuple(slot for slot in slots[3:] if slot is not None)
 
     def execute(machine: Machine, mask: Mask | None) -> None:
         r = machine.r
         active = _members(machine, members(r), mask)
         source, inside = shuffle_sources(mode, b(r), c(r))
-        if mask is not None and (active & ~np.take_along_axis(active, source, axis=1)).any():
-            raise ExecutionFault("shfl.sync reads from a lane that does not execute it")
+        if mask is not None or machine.poison:
+            missing = active & ~np.take_along_axis(active, source, axis=1)
+            marked = shuffled(machine, (of_value, controls), source, missing)
+            for slot in results:
+                mark(machine, slot, marked, active)
         write(machine, np.take_along_axis(value(r), source, axis=1), mask)
         if write_p is not None:
             write_p(machine, inside, mask)
