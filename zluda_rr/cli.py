@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from zluda_rr.commands.selftest import register as register_selftest
 from zluda_rr.errors import UserError
 from zluda_rr.hook import register as register_hook
 from zluda_rr.toolchain import require_compilers
@@ -329,3 +330,4 @@ def hip_emulated(command: tuple[str, ...]) -> None:
 
 register_hook(main)
 register_zluda(main)
+register_selftest(main)
