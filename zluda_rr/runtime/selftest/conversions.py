@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from zluda_rr.numerics.e4m3 import decode_half_pairs, decode_to_float, encode_float_gfx12, encode_half
 from zluda_rr.numerics.f16 import half_to_float, is_nan_half
 from zluda_rr.runtime.selftest.rig import Out, Rig
-from zluda_rr.runtime.selftest.rows import Check, Row, comparison, one_nan
+from zluda_rr.runtime.selftest.rows import Check, Row, comparison, one_nan, one_nan_half
 
 __all__ = ["CONVERSION_CHECKS"]
 
@@ -94,7 +94,7 @@ def _unsigned_nan(words: Array) -> Array:
 
 
 def _translated(rig: Rig) -> Row:
-    """What the lowering of PTX's conversions gives: PTX's codes exactly, NaN always 0x7f."""
+    """What the lowering of PTX's conversions gives: PTX's codes exactly, NaN always 0x7f; halves with any NaN."""
     bits, others = _all_halves()
     short = Out((HALVES,), np.uint16)
     arguments = [bits, short, short, short, _WORDS]
@@ -108,7 +108,7 @@ def _translated(rig: Rig) -> Row:
         ("plain", pairs(bits, others), plain, [bits, others]),
         ("plain, positions exchanged", pairs(others, bits), swapped, [others, bits]),
         ("relu", pairs(bits, others, relu=True), relu, [bits, others]),
-        ("back", decode_half_pairs(bits), decoded, [bits]),
+        ("back", one_nan_half(decode_half_pairs(bits)), one_nan_half(decoded), [bits]),
     ]
     return comparison(parts, "conversions of pairs")
 

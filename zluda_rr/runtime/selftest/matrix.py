@@ -184,16 +184,19 @@ def _accumulation(rig: Rig) -> Row:
     if not rig.is_emulated:
         found = _multiply(rig, a, b, c).view(np.uint32)
         return _card_order(rig, expected, found, (a, b, c))
-    details, good = [], []
+    details, good, counts = [], [], {}
     for model in WMMA_MODELS:
         rig.choose_model(model)
         fits = _fitting(expected, _multiply(rig, a, b, c).view(np.uint32))
-        details.append(f"asked for {model}: {_counts(fits, c.size)}")
+        counts[model] = fits
+        own = {name: fits[name] for name in WMMA_MODELS}
+        details.append(f"asked for {model}: {_counts(own, c.size)}")
         good.append([name for name, count in fits.items() if count == c.size] == [model])
     rig.accumulation[:] = WMMA_MODELS
     verdict = Verdict.PASS if all(good) else Verdict.FAIL
     result = f"{sum(good)} of {len(good)} models as asked for"
-    return Row(result, "each model alone fits when asked for", verdict, tuple(details))
+    numbers = {"elements": c.size, "fit": counts}
+    return Row(result, "each model alone fits when asked for", verdict, tuple(details), numbers)
 
 
 def _fitting(expected: Mapping[str, Array], found: Array) -> dict[str, int]:
