@@ -26,7 +26,9 @@ ALLOWED: dict[str, set[str]] = {
     "hook": {"rewrite", "image", "toolchain", "ptx"},
     # Not in runtime, whose emulators would have to be loaded first.
     "inspection": {"rewrite", "ptx", "image"},
+    "commands": {"runtime"},
     "cli": {
+        "commands",
         "inspection",
         "runtime",
         "lower",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from zluda_rr.numerics.e4m3 import decode_half_pairs, decode_to_float, encode_float_gfx12, encode_half
 from zluda_rr.numerics.f16 import half_to_float, is_nan_half
-from zluda_rr.runtime.selftest.rig import Out, Rig
+from zluda_rr.runtime.selftest.rig import Argument, Out, Rig
 from zluda_rr.runtime.selftest.rows import Check, Row, comparison, one_nan, one_nan_half
 
 __all__ = ["CONVERSION_CHECKS"]
@@ -34,7 +34,7 @@ def _both(codes: Array, others: Array) -> Array:
 
 def _floats(rig: Rig, kernel: str, outputs: int = 1) -> tuple[Array, Array, list[Array]]:
     bits, others = _all_halves()
-    arguments = [half_to_float(bits), half_to_float(others), *[_WORDS] * outputs]
+    arguments: list[Argument] = [half_to_float(bits), half_to_float(others), *[_WORDS] * outputs]
     return bits, others, rig.launch("convert", kernel, arguments, _BLOCKS, _THREADS)
 
 
@@ -97,7 +97,7 @@ def _translated(rig: Rig) -> Row:
     """What the lowering of PTX's conversions gives: PTX's codes exactly, NaN always 0x7f; halves with any NaN."""
     bits, others = _all_halves()
     short = Out((HALVES,), np.uint16)
-    arguments = [bits, short, short, short, _WORDS]
+    arguments: list[Argument] = [bits, short, short, short, _WORDS]
     plain, swapped, relu, decoded = rig.launch("translated", "translated", arguments, _BLOCKS, _THREADS)
 
     def pairs(low: Array, high: Array, *, relu: bool = False) -> Array:

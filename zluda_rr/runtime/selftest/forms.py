@@ -19,7 +19,7 @@ from zluda_rr.numerics.f16 import (
     round_half,
     sum_to_odd,
 )
-from zluda_rr.runtime.selftest.rig import Handle, Out, Rig
+from zluda_rr.runtime.selftest.rig import Argument, Handle, Out, Rig
 from zluda_rr.runtime.selftest.rows import Check, Row, comparison, one_nan, one_nan_half
 
 __all__ = ["FORM_CHECKS"]
@@ -58,25 +58,33 @@ def _or_nan(picked: Array, a: Array, b: Array) -> Array:
     return np.where(is_nan_half(a) | is_nan_half(b), np.uint16(0x7E00), picked)
 
 
+def _negated(pairs: Array, *, high: bool) -> Array:
+    """The sign of one half of each pair flipped."""
+    result = pairs.copy()
+    result[:, int(high)] ^= np.uint16(0x8000)
+    return result
+
+
 def _packed(rig: Rig) -> Row:
     a, b, c = (_halves(seed) for seed in (1, 2, 3))
     sign, magnitude = np.uint16(0x8000), a & np.uint16(0x7FFF)
     signed = np.minimum(a.view(np.int16), b.view(np.int16)).view(np.uint16)
-    crossed = add_half(a[:, ::-1] ^ np.array([0, 0x8000], np.uint16), b ^ np.array([0x8000, 0], np.uint16))
+    crossed = add_half(_negated(a[:, ::-1], high=True), _negated(b, high=False))
     expected = [
         add_half(a, b), mul_half(a, b), fma_half(a, b, c), min_half(a, b), max_half(a, b),
         _or_nan(min_half(a, b), a, b), _or_nan(max_half(a, b), a, b),
         _to_unit(np.where(is_nan_half(a), a & ~sign, magnitude)), _to_unit(add_half(a, np.full_like(a, 0x3800))),
         np.minimum(a, b), signed, crossed,
     ]  # fmt: skip
-    arguments = [_word(a), _word(b), _word(c), Out((_COUNT, len(_PACKED)), np.uint32)]
+    inputs = [_word(pairs) for pairs in (a, b, c)]
+    arguments: list[Argument] = [*inputs, Out((_COUNT, len(_PACKED)), np.uint32)]
     (found,) = rig.launch("forms", "packed", arguments, _COUNT // 256, 256)
     parts = []
     for index, (name, pairs) in enumerate(zip(_PACKED, expected, strict=True)):
         words = [_word(pairs), found[:, index].copy()]
         if not name.endswith("16") or "f16" in name:
             words = [one_nan_half(part) for part in words]
-        parts.append((name, words[0], words[1], arguments[:3]))
+        parts.append((name, words[0], words[1], inputs))
     return comparison(parts, "words")
 
 
@@ -101,7 +109,7 @@ def _mixed(rig: Rig) -> Row:
         expected += [rounded(y, z, y) | rounded(z, y, z) << np.uint32(16)]
         expected += [one_nan((high * np.float32(0.5)).view(np.uint32))]
     names = ("fma_mix low", "fma_mix high", "fma_mix -low", "mixlo/hi * 0.25", "mixlo/hi", "fma_mix high * 0.5")
-    arguments = [_word(pairs), y, z, Out((_COUNT, len(names)), np.uint32)]
+    arguments: list[Argument] = [_word(pairs), y, z, Out((_COUNT, len(names)), np.uint32)]
     (found,) = rig.launch("forms", "mixed", arguments, _COUNT // 256, 256)
     inputs = [_word(pairs), y.view(np.uint32), z.view(np.uint32)]
     parts = []
@@ -147,7 +155,7 @@ def _image(rig: Rig) -> Row:
     runtime = rig.device.runtime
     array, surface = runtime.surface(texels.view(np.uint8).reshape(height, -1))
     try:
-        arguments = [Handle(int(surface)), places, Out((count, 4), np.float32), count]
+        arguments: list[Argument] = [Handle(int(surface)), places, Out((count, 4), np.float32), count]
         (found,) = rig.launch("image", "load", arguments, -(-count // 256), 256)
     finally:
         runtime.call("hipDestroySurfaceObject", surface)

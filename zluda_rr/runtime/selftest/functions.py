@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zluda_rr.numerics.approx import approx_ex2, approx_rcp, approx_rsqrt
 from zluda_rr.numerics.f16 import flush, half_to_float, round_half
-from zluda_rr.runtime.selftest.rig import Out, Rig
+from zluda_rr.runtime.selftest.rig import Argument, Out, Rig
 from zluda_rr.runtime.selftest.rows import Check, Row, Verdict, comparison, one_nan, one_nan_half
 
 __all__ = ["FUNCTION_CHECKS"]
@@ -47,7 +47,7 @@ def _ulps(a: Array, b: Array) -> Array:
         words = one_nan(np.ascontiguousarray(values).view(np.uint32)).astype(np.int64)
         return np.where(words >> 31, -(words & 0x7FFFFFFF), words)
 
-    return np.abs(place(a) - place(b))
+    return np.asarray(np.abs(place(a) - place(b)))
 
 
 _NAMES = ("v_mul_f32", "v_add_f32", "v_fma_f32", "v_pk_mul_f16", "v_pk_add_f16", "v_fma_mix_f32", "v_fma_mixlo/hi")
@@ -110,7 +110,7 @@ def _denormals(rig: Rig) -> Row:
     parts = []
     for mode in range(16):
         words = [np.ascontiguousarray(pair).view(np.uint32)[:, 0] for pair in (p, q)]
-        arguments = [mode, x, y, *words, Out((_COUNT, len(_NAMES)), np.uint32)]
+        arguments: list[Argument] = [mode, x, y, *words, Out((_COUNT, len(_NAMES)), np.uint32)]
         (found,) = rig.launch("functions", "denormals", arguments, 1, _COUNT)
         for index, name in enumerate(_NAMES):
             expected = _denormal_results(mode, data)[index]

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zluda_rr.numerics.e4m3 import decode_to_float, encode_half
-from zluda_rr.numerics.f16 import round_half
+from zluda_rr.numerics.f16 import round_half, sum_to_odd
 from zluda_rr.numerics.mma import WMMA_MODELS, wmma_16x16x16, wmma_k16
-from zluda_rr.runtime.selftest.rig import Out, Rig
+from zluda_rr.runtime.selftest.rig import Argument, Out, Rig
 from zluda_rr.runtime.selftest.rows import Check, Row, Verdict, comparison, one_nan
 
 __all__ = ["CANDIDATES", "MATRIX_CHECKS", "distinguishing_data"]
@@ -40,7 +40,7 @@ def _matrix(registers: Array) -> Array:
 
 def _multiply(rig: Rig, a: Array, b: Array, c: Array) -> Array:
     """D of codes `[n, 16, 16]` (slot last) and f32 C, on the device."""
-    arguments = [_operand(a), _operand(b), _accumulator(c), Out((len(a), 32, 8), np.float32)]
+    arguments: list[Argument] = [_operand(a), _operand(b), _accumulator(c), Out((len(a), 32, 8), np.float32)]
     return _matrix(rig.launch("matrix", "wmma", arguments, len(a), 32)[0])
 
 
@@ -108,7 +108,7 @@ def _grouped(size: int, *, c_first: bool) -> Candidate:
         total = c if c_first else np.zeros_like(c)
         for part in range(sums.shape[-1]):
             total = wmma_k16(_alone(sums[..., part]), total, "exact")
-        return total if c_first else (total + c)
+        return np.asarray(total if c_first else total + c)
 
     return formula
 
@@ -126,10 +126,10 @@ def _reversed(products: Array, c: Array) -> Array:
 
 def _truncated(products: Array, c: Array) -> Array:
     """The exact sum cut toward zero."""
-    total = products.astype(np.float64).sum(axis=-1) + c.astype(np.float64)
+    total = sum_to_odd(products.astype(np.float64).sum(axis=-1), c)
     near = total.astype(np.float32)
     over = np.abs(near.astype(np.float64)) > np.abs(total)
-    return np.where(over, np.nextafter(near, np.float32(0)), near)
+    return np.asarray(np.where(over, np.nextafter(near, np.float32(0)), near))
 
 
 def _aligned(bits: int) -> Candidate:

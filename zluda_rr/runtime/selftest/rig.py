@@ -17,7 +17,7 @@ from zluda_rr.runtime.devices.hip_calls import HipCallError
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.toolchain import compile_hip_kernel
 
-__all__ = ["DeviceFailedError", "Handle", "Out", "Rig"]
+__all__ = ["Argument", "DeviceFailedError", "Handle", "Out", "Rig"]
 
 Array = NDArray[Any]
 
