@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from zluda_rr.runtime.selftest.rig import Out, Rig
 from zluda_rr.runtime.selftest.rows import Check, Row, Verdict
 from zluda_rr.runtime.selftest.times import EMULATED_TIMES
 
-__all__ = ["RATE_CHECKS", "slope_ms"]
+__all__ = ["RATE_CHECKS"]
 
 PER_LOOP = 32
 """Instructions of the measured kind in one round of a kernel's loop."""
@@ -25,13 +24,22 @@ _CHAIN_LOOPS = 40_000
 _TOLERANCE = 0.1
 
 
-def slope_ms(rig: Rig, kernel: str, blocks: int, threads: int, loops: int, rounds: int = _ROUNDS) -> float:
-    """Milliseconds of `loops` rounds: the median difference between twice as many and as many, without the launch."""
-    differences = []
-    for _ in range(rounds):
-        times = [_once(rig, kernel, blocks, threads, count) for count in (loops, 2 * loops)]
-        differences.append(times[1] - times[0])
-    return statistics.median(differences)
+def _slope_ms(rig: Rig, kernel: str, blocks: int, threads: int, loops: int) -> float:
+    """Milliseconds of `loops` rounds: the difference between twice as many and as many, without the launch."""
+    shorter, longer = (_once(rig, kernel, blocks, threads, count) for count in (loops, 2 * loops))
+    return longer - shorter
+
+
+def _cycles(rig: Rig, kernel: str, blocks: int, threads: int, loops: int, base: tuple[int, int]) -> list[float]:
+    """Cycles of one instruction by the time of v_fma_f32 in `base` (blocks, threads), which counts as one.
+
+    Both are measured in turn, so that a clock that rises meanwhile changes both; the first pair only warms up.
+    """
+    pairs = [
+        (_slope_ms(rig, kernel, blocks, threads, loops), _slope_ms(rig, _BASE, *base, loops))
+        for _ in range(_ROUNDS + 1)
+    ]
+    return [taken / one for taken, one in pairs[1:]]
 
 
 def _once(rig: Rig, kernel: str, blocks: int, threads: int, loops: int) -> float:
@@ -54,26 +62,26 @@ def _rate(assumed: AssumedRate) -> Callable[[Rig], Row]:
     def ask(rig: Rig) -> Row:
         if rig.is_emulated:
             return _runs(rig, (assumed.kernel,))
-        base = slope_ms(rig, _BASE, *_FULL, _LOOPS)
-        taken = slope_ms(rig, assumed.kernel, *_FULL, _LOOPS)
-        cycles = taken / base
+        found = _cycles(rig, assumed.kernel, *_FULL, _LOOPS, _FULL)
         expected = f"{assumed.cycles:g} cycles ({assumed.source})"
-        return _judged(cycles, assumed.cycles, expected, {"cycles": cycles, "ms": taken, "base_ms": base})
+        return _judged(found, assumed.cycles, expected)
 
     return ask
 
 
-def _judged(cycles: float, assumed: float, expected: str, numbers: dict[str, Any]) -> Row:
+def _judged(found: Sequence[float], assumed: float, expected: str) -> Row:
+    cycles = statistics.median(found)
     near = abs(cycles - assumed) <= _TOLERANCE * assumed
     result = f"{cycles:.2f} cycles, " + ("as assumed" if near else f"the model assumes {assumed:g}")
-    return Row(result, expected, Verdict.INFO, (), {**numbers, "assumed": assumed, "as_assumed": near})
+    numbers = {"cycles": cycles, "least": min(found), "most": max(found), "assumed": assumed, "as_assumed": near}
+    return Row(result, expected, Verdict.INFO, (), numbers)
 
 
 def _base(rig: Rig) -> Row:
     """SIMDs times clock, from the rate of v_fma_f32 in a full device."""
     if rig.is_emulated:
         return _runs(rig, (_BASE,))
-    milliseconds = slope_ms(rig, _BASE, *_FULL, _LOOPS)
+    milliseconds = statistics.median(_slope_ms(rig, _BASE, *_FULL, _LOOPS) for _ in range(_ROUNDS + 1))
     waves = _FULL[0] * _FULL[1] // 32
     rate = waves * _LOOPS * PER_LOOP / (milliseconds * 1e-3)
     expected = f"{SIMDS * CLOCK_HZ / 1e9:.0f} G instructions a second ({SIMDS} SIMDs at {CLOCK_HZ / 1e9:.2f} GHz)"
@@ -85,10 +93,12 @@ def _stalls(rig: Rig) -> Row:
     """A chain of dependent v_fma_f32, with and without s_delay_alu, in one workgroup of 1, 8 and 32 waves."""
     if rig.is_emulated:
         return _runs(rig, ("chain", "chain_hinted"))
-    base = slope_ms(rig, _BASE, 1, 32, _CHAIN_LOOPS)
     details, numbers = [], {}
     for threads in _CHAIN_THREADS:
-        plain, hinted = (slope_ms(rig, name, 1, threads, _CHAIN_LOOPS) / base for name in ("chain", "chain_hinted"))
+        plain, hinted = (
+            statistics.median(_cycles(rig, name, 1, threads, _CHAIN_LOOPS, (1, 32)))
+            for name in ("chain", "chain_hinted")
+        )
         numbers[f"{threads // 32} waves"] = {"plain": plain, "hinted": hinted}
         details.append(f"{threads // 32} waves: {plain:.2f} cycles a step without the hint, {hinted:.2f} with it")
     many = numbers[f"{_CHAIN_THREADS[-1] // 32} waves"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,7 +25,7 @@ from zluda_rr.runtime.selftest.rates import RATE_CHECKS
 from zluda_rr.runtime.selftest.rig import DeviceFailedError, Rig
 from zluda_rr.runtime.selftest.rows import Check, Row, Verdict
 from zluda_rr.runtime.selftest.times import time_checks
-from zluda_rr.toolchain import TARGET_CPU, require_compilers
+from zluda_rr.toolchain import require_compilers
 
 __all__ = ["SelftestReport", "checks", "run_selftest", "selftest_json", "selftest_text"]
 
@@ -37,6 +38,7 @@ class SelftestReport:
 
     version: str
     device: str
+    architecture: str
     emulated: bool
     driver: int
     """HIP's own number of the driver, 0 where it does not tell."""
@@ -65,8 +67,9 @@ def run_selftest(names: Sequence[str] = (), progress: Progress | None = None) ->
     device = hip_device()
     rig = Rig(device, progress or Progress(quiet=True))
     rows = tuple((check, _ask(rig, check)) for check in chosen)
-    name = device.runtime.device_name
-    return SelftestReport(importlib.metadata.version("zluda-rr"), name, device.is_emulated, _driver(device), rows)
+    runtime, version = device.runtime, importlib.metadata.version("zluda-rr")
+    emulated, driver = device.is_emulated, _driver(device)
+    return SelftestReport(version, runtime.device_name, runtime.architecture, emulated, driver, rows)
 
 
 def _ask(rig: Rig, check: Check) -> Row:
@@ -76,8 +79,11 @@ def _ask(rig: Rig, check: Check) -> Row:
         try:
             with np.errstate(all="ignore"):  # NaN and infinity are among the data
                 return check.ask(rig)
-        except (DeviceFailedError, HipCallError, MemoryFault) as failure:
+        except (DeviceFailedError, HipCallError, MemoryFault, UserError) as failure:
             return Row(str(failure), "an answer", Verdict.FAIL)
+        except Exception as error:  # our bug: the other answers of a card that someone lent are not lost with it
+            traceback.print_exc()
+            return Row(f"the self-test itself failed: {type(error).__name__}", "an answer", Verdict.FAIL)
 
 
 def _driver(device: HipDevice) -> int:
@@ -93,7 +99,7 @@ def selftest_json(report: SelftestReport) -> dict[str, Any]:
         "schema": SCHEMA,
         "zluda_rr": report.version,
         "device": report.device,
-        "architecture": TARGET_CPU,
+        "architecture": report.architecture,
         "emulated": report.emulated,
         "driver": report.driver,
         "failed": report.failed,
@@ -116,7 +122,7 @@ def selftest_text(report: SelftestReport) -> str:
     """A table, a line a row; details stand below it."""
     width = max(len(check.name) for check, _ in report.rows)
     lines = [
-        f"zluda-rr {report.version} self-test on {report.device}, {TARGET_CPU}, driver {report.driver}",
+        f"zluda-rr {report.version} self-test on {report.device}, {report.architecture}, driver {report.driver}",
         *(f"{row.verdict.value:7}  {check.name:{width}}  {row.result}" for check, row in report.rows),
         _summary(report),
     ]
