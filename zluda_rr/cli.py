@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from zluda_rr.commands.selftest import register as register_selftest
+from zluda_rr.commands import register_selftest
 from zluda_rr.errors import UserError
 from zluda_rr.hook import register as register_hook
 from zluda_rr.toolchain import require_compilers

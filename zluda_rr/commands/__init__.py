@@ -1,1 +1,5 @@
-"""Commands of the program, one module each; `register` of a module adds its command."""
+"""Commands of the program, one module each; a module's `register` adds its command."""
+
+from zluda_rr.commands.selftest import register as register_selftest
+
+__all__ = ["register_selftest"]

@@ -21,8 +21,7 @@ def selftest(rows: tuple[str, ...], as_json: bool, quiet: bool) -> None:
 
     The report names no user, machine or folder and may go into an issue as it is. Exit code 1 where a row failed.
     """
-    from zluda_rr.runtime.progress import Progress
-    from zluda_rr.runtime.selftest import run_selftest, selftest_json, selftest_text
+    from zluda_rr.runtime import Progress, run_selftest, selftest_json, selftest_text
 
     report = run_selftest(rows, Progress(quiet))
     click.echo(json.dumps(selftest_json(report), indent=2) if as_json else selftest_text(report))

@@ -8,6 +8,7 @@ from zluda_rr.runtime.device import MODELS, Device, EmulatorDevice, Execution, O
 from zluda_rr.runtime.files import CompileReport, compile_file, rewrite_file
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.report import bench_json, bench_text, verify_text
+from zluda_rr.runtime.selftest import run_selftest, selftest_json, selftest_text
 from zluda_rr.runtime.stages import PhaseDifference, PhaseProbe, first_differing_phase, phase_probe
 from zluda_rr.runtime.timing import TimingReport, time_variants, timing_json, timing_text
 from zluda_rr.runtime.variants import Subject, subject
@@ -56,6 +57,9 @@ __all__ = [
     "phase_probe",
     "rewrite_file",
     "run_demo",
+    "run_selftest",
+    "selftest_json",
+    "selftest_text",
     "subject",
     "time_variants",
     "timing_json",
