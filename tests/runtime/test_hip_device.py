@@ -109,6 +109,14 @@ def test_a_card_has_its_own_order_of_sums(monkeypatch: pytest.MonkeyPatch) -> No
     assert (device.name, device.models, device.is_emulated) == ("HIP: Some Card", ("exact",), False)
 
 
+def test_the_smaller_card_gets_code_in_its_name(monkeypatch: pytest.MonkeyPatch, code_object: Path) -> None:
+    fake, loaded = FakeHip("gfx1200"), []
+    fake.hipModuleLoadData = lambda data: (loaded.append(data), (fake.hipError_t.hipSuccess, "module"))[1]
+    assert found(monkeypatch, fake).runtime.load(code_object.read_bytes()) == "module"
+    assert b"amdgcn-amd-amdhsa--gfx1200" in loaded[0]
+    assert b"gfx1201" not in loaded[0].split(b"amdgcn-amd-amdhsa--")[1]
+
+
 @pytest.mark.parametrize(
     ("fake", "text"),
     [(FakeHip("gfx1100"), "Some Card is gfx1100; the kernels are compiled for gfx1201"), (FakeHip("", 0), "no device")],

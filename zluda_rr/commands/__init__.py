@@ -11,6 +11,7 @@ from zluda_rr.commands.hip_emulated import hip_emulated
 from zluda_rr.commands.inspect import inspect
 from zluda_rr.commands.rewrite import rewrite
 from zluda_rr.commands.rules import rules
+from zluda_rr.commands.selftest import selftest
 from zluda_rr.commands.verify import verify
 
 COMMANDS: tuple[click.Command, ...] = (
@@ -22,6 +23,7 @@ COMMANDS: tuple[click.Command, ...] = (
     bench,
     demo,
     rules,
+    selftest,
     hip_emulated,
     *hook.COMMANDS,
     *zluda.COMMANDS,

@@ -10,6 +10,7 @@ from zluda_rr.runtime.layer_tables import bench_rows_json, bench_table, verify_r
 from zluda_rr.runtime.layers import Choice, FoundLayer, LayerRow, Result, each_layer, find_layers
 from zluda_rr.runtime.progress import Progress
 from zluda_rr.runtime.report import bench_json, bench_text, verify_text
+from zluda_rr.runtime.selftest import run_selftest, selftest_json, selftest_text
 from zluda_rr.runtime.stages import PhaseDifference, PhaseProbe, first_differing_phase, phase_probe
 from zluda_rr.runtime.timing import TimingReport, time_variants, timing_json, timing_text
 from zluda_rr.runtime.variants import Subject, subject
@@ -66,6 +67,9 @@ __all__ = [
     "phase_probe",
     "rewrite_file",
     "run_demo",
+    "run_selftest",
+    "selftest_json",
+    "selftest_text",
     "subject",
     "time_variants",
     "timing_json",

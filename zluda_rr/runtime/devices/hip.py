@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -52,11 +53,20 @@ class HipDevice:
             prepared.fetch(after)
         return Execution(after)
 
-    def times(self, program: Program, launch: Launch, repeats: int) -> tuple[float, ...]:
-        """Milliseconds of each of `repeats` launches, after one that is not counted."""
+    def times(self, program: Program, launch: Launch, repeats: int, *, gap: float = 0.0) -> tuple[float, ...]:
+        """Milliseconds of each of `repeats` launches, after one that is not counted; `gap` idle seconds before each."""
+        found = []
         with self._prepared(program, launch, "exact") as prepared:
             self._guarded(prepared.start)
-            return tuple(self.runtime.timed(prepared.start) for _ in range(repeats))
+            for _ in range(repeats):
+                time.sleep(gap)
+                found.append(self.runtime.timed(prepared.start))
+        return tuple(found)
+
+    def forget(self) -> None:
+        """Make the device usable after a kernel failed: everything that was on it is gone."""
+        self._modules.clear()
+        self.runtime.reset()
 
     @contextmanager
     def _prepared(self, program: Program, launch: Launch, model: str) -> Iterator[_Prepared]:
@@ -76,8 +86,7 @@ class HipDevice:
             handles = {name: int(handle) for name, (_, handle) in surfaces.items()}
             yield _Prepared(runtime, function, launch, moved.params(handles), blocks, surfaces)
         except _KernelFailed as failure:
-            self._modules.clear()
-            runtime.reset()
+            self.forget()
             blocks, surfaces = {}, {}
             raise MemoryFault(str(failure)) from failure
         finally:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from zluda_rr.errors import UserError
+from zluda_rr.runtime.devices.siblings import ARCHITECTURES, for_architecture
 from zluda_rr.toolchain import TARGET_CPU
 
 __all__ = ["HipCallError", "HipRuntime", "open_hip"]
@@ -47,6 +48,7 @@ class HipRuntime:
     device_name: str
     set_model: Callable[[str], None] | None
     """Chooses the accumulation model; a card has its own and no such call."""
+    architecture: str = TARGET_CPU
 
     def call(self, name: str, *arguments: Any) -> Any:
         """What a function returns beside its status: nothing, a value, or a tuple. HipCallError where it fails."""
@@ -72,8 +74,8 @@ class HipRuntime:
         self.call("hipMemcpy", data, memory, data.nbytes, kind)
 
     def load(self, code_object: bytes) -> Any:
-        """A module. HipCallError where the code is for another card."""
-        return self.call("hipModuleLoadData", code_object)
+        """A module, of code for TARGET_CPU. HipCallError where the card does not take it."""
+        return self.call("hipModuleLoadData", for_architecture(code_object, self.architecture))
 
     def function(self, module: Any, name: str) -> Any:
         return self.call("hipModuleGetFunction", module, name.encode())
@@ -127,7 +129,7 @@ class HipRuntime:
 
 
 def open_hip() -> HipRuntime:
-    """The runtime that the loader finds. UserError without a library, a device, or gfx1201."""
+    """The runtime that the loader finds. UserError without a library, a device, or gfx1201 or gfx1200."""
     hip: Any
     try:
         hip = importlib.import_module("hip").hip
@@ -141,9 +143,9 @@ def open_hip() -> HipRuntime:
         raise UserError(f"HIP finds no device ({status.name}); {_REMEDY}")
     status, properties = hip.hipGetDeviceProperties(0)
     name, architecture = (_text(properties.name), _text(properties.gcnArchName).split(":")[0])
-    if status != hip.hipError_t.hipSuccess or architecture != TARGET_CPU:
+    if status != hip.hipError_t.hipSuccess or architecture not in ARCHITECTURES:
         raise UserError(f"{name or 'device 0'} is {architecture}; the kernels are compiled for {TARGET_CPU}. {_REMEDY}")
-    return HipRuntime(hip, name, _model_switch() if hip.has_symbol(_MODEL_CALL) else None)
+    return HipRuntime(hip, name, _model_switch() if hip.has_symbol(_MODEL_CALL) else None, architecture)
 
 
 def _text(value: Any) -> str:
