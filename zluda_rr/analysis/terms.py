@@ -293,7 +293,8 @@ class Terms:
             found = self._masked(operation, value, mask, bits) if mask is not None else None
             if found is not None:
                 return found
-        return self._flags(operation, a, b, bits) or self.commutative(f"{operation}.{bits}", (a, b))
+        flags = self._flags(operation, a, b, bits)
+        return self.commutative(f"{operation}.{bits}", (a, b)) if flags is None else flags
 
     def _masked(self, operation: str, value: Term, mask: int, bits: int) -> Term | None:
         if operation == "and" and mask & (1 << bits) - 1 == 0:

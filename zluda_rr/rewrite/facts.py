@@ -58,7 +58,7 @@ class Prover:
         self._terms = terms
         self._contract = contract
         self._guards: dict[tuple[Term, Term], bool] = {}
-        self._equal: dict[tuple[Term, Term], bool] = {}
+        self._equal: dict[tuple[Term, Term, Term], bool] = {}
         self.solved = 0
 
     @cached_property
@@ -120,7 +120,7 @@ class Prover:
         simpler = self._assuming(found, frozenset(self._refusals(guard)))
         if simpler == stated or self._same_number(store, stated, guard, found):
             return True
-        key = (stated, simpler)
+        key = (store.guard, stated, simpler)
         if key not in self._equal:
             self.solved += 1
             under = (store.guard, self._not_negative(store))
