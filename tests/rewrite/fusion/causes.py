@@ -108,5 +108,3 @@ KERNELS: dict[str, tuple[PutBack, str]] = {
     ),
 }
 """Kernels of cases.py that each mistake makes wrong. %d0 to %d7 are stored."""
-UNSEEN = {"a carry over a call"}
-"""What the validator does not see: to it an inserted call is a value and leaves the carry flag alone."""

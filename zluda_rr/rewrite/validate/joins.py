@@ -13,9 +13,11 @@ _ALIGNED = frozenset({"mma", "movmatrix", "ldmatrix", "stmatrix"})
 
 
 def written(statement: Statement) -> tuple[str, ...]:
-    """Registers that a statement may write, the flag included. An unknown instruction may write all that it names."""
+    """Registers that a statement may write, the flag included: a call leaves it unknown (PTX ISA 9.7.2). An unknown
+    instruction may write all that it names.
+    """
     found = statement.defs if statement.known else statement.uses
-    return (*found, FLAG) if "cc" in statement.modifiers else found
+    return (*found, FLAG) if "cc" in statement.modifiers or statement.opcode == "call" else found
 
 
 def read(statement: Statement) -> tuple[str, ...]:

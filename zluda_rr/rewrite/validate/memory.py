@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from zluda_rr.ptx import Address, Statement
 
 from .arithmetic import gather
+from .joins import FLAG
 from .machine import Handler, Machine, type_bits
 from .operands import Layout
 from .problem import NotShown
@@ -232,6 +233,7 @@ def call_handler(
         if target in machine.body.registers:
             rows.append(machine.row(target, "", statement))
             name = ("call", "register", *name[2:])
+        machine.set(FLAG, machine.terms.atom("flag behind a call", statement.number, uniform=False))
         helper = helpers.get(target)
         if helper is not None and target not in machine.functions and len(returns) == 1:
             count, meaning = helper

@@ -20,6 +20,8 @@ from zluda_rr.ptx import (
     isa,
 )
 
+from .problem import NotShown
+
 _MARK = 1 << 40
 
 
@@ -118,6 +120,8 @@ def _walk(operand: Operand, text: list[str], *, negated: bool) -> Iterator[tuple
             for element in operand.elements:
                 yield from _walk(element, text, negated=False)
             text.append(">")
+        case _:
+            raise NotShown(f"an operand of a kind that is not understood: {type(operand).__name__}")
 
 
 def _address(base: Register | Symbol | None, offset: int, text: list[str]) -> Iterator[tuple[int, bool]]:
