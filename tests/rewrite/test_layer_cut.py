@@ -203,7 +203,7 @@ def test_3_a_fragment_that_changes(
     reader = first.phase.chains[0, tile][0].statement
     module = edit_function(
         enc0, contract.entry, insert_before={reader: f"\t@%late mov.b32 {register}, 0;\n"},
-        at_start="\t.reg .pred %late;\n\tsetp.eq.s32 %late, 1, 2;\n",
+        at_start="\t.reg .pred %late;\n\tsetp.eq.s32 %late, %ctaid.x, 2;\n",
     )  # fmt: skip
     refused = rewrite_module(module, contract, ("layer",)).refused
     assert (refused is None) == (tile == 0), refused

@@ -18,8 +18,10 @@ def predicated(body: Body, defs: Sequence[int]) -> tuple[int, ...] | None:
     All must stand in one basic block. Then whatever the first one wrote passed all the others on its way to the use,
     and each of them either wrote the register or left what was there.
     """
+    if len(defs) < 2:  # none: a register that nothing writes
+        return None
     first, *others = sorted(defs)
-    if not others or body[first].guard is not None:
+    if body[first].guard is not None:
         return None
     for number in others:
         statement = body[number]
