@@ -18,8 +18,9 @@ setup: $(VENV)/.ready ## create .venv with everything the project needs
 demo: setup ## inspect, rewrite, compile and compare the shipped module
 	$(BIN)/zluda-rr demo
 
-lint: setup ## ruff and mypy --strict
-	$(BIN)/ruff check zluda_rr tests
+lint: setup ## ruff, its format, and mypy --strict
+	$(BIN)/ruff check zluda_rr tests hatch_build.py
+	$(BIN)/ruff format --check -q zluda_rr tests hatch_build.py
 	$(BIN)/mypy
 
 test: setup lint ## lint, then the whole test suite

@@ -26,4 +26,3 @@ def selftest(rows: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     print_json(selftest_json(report)) if as_json else click.echo(selftest_text(report))
     if report.failed:
         sys.exit(1)
-

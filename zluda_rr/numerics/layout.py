@@ -144,9 +144,7 @@ def direct_row(column: Ints) -> tuple[Ints, Ints]:
 def direct_weight_offset(lane: Ints, load: Ints, byte: Ints) -> Ints:
     """Byte 0..15 of 16-byte load 0..1 by which a lane reads its operands of one 32 x 32 block."""
     r, h = lane & 15, lane >> 4
-    return _ints(
-        WEIGHT_TILE_BYTES * ((r >> 1) & 1) + 64 * (2 * (r >> 2) + (r & 1)) + 32 * h + 16 * load + byte
-    )
+    return _ints(WEIGHT_TILE_BYTES * ((r >> 1) & 1) + 64 * (2 * (r >> 2) + (r & 1)) + 32 * h + 16 * load + byte)
 
 
 def direct_weight_operand(load: Ints, dword: Ints) -> tuple[Ints, Ints, Ints]:
@@ -178,9 +176,7 @@ def direct_bias_offset(lane: Ints, query_pair: Ints, key_tile: Ints, load: Ints)
     return _ints(512 * group + 64 * token + 16 * (2 * h + load))
 
 
-def direct_bias_element(
-    lane: Ints, query_pair: Ints, key_tile: Ints, load: Ints, half: Ints
-) -> tuple[Ints, Ints]:
+def direct_bias_element(lane: Ints, query_pair: Ints, key_tile: Ints, load: Ints, half: Ints) -> tuple[Ints, Ints]:
     """(query, key) of f16 0..7 of the load at `direct_bias_offset`."""
     r, h = lane & 15, lane >> 4
     query = direct_column(r, 2 * query_pair + ((half >> 1) & 1))

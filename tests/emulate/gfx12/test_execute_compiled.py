@@ -200,7 +200,19 @@ def test_mode_set_inside_a_kernel() -> None:
     assert out.view(np.uint8).reshape(N, 4)[:, 2].tolist() == plain.tolist()
 
 
-@pytest.mark.parametrize(("flags", "kept"), [((), True), (("-Xclang", "-fdenormal-fp-math-f32=preserve-sign",), False)])
+@pytest.mark.parametrize(
+    ("flags", "kept"),
+    [
+        ((), True),
+        (
+            (
+                "-Xclang",
+                "-fdenormal-fp-math-f32=preserve-sign",
+            ),
+            False,
+        ),
+    ],
+)
 def test_denormals_follow_the_kernel_descriptor(flags: tuple[str, ...], kept: bool) -> None:
     a = np.full(N, 2.0**-70, dtype=np.float32)
     _, out = launch("squares", a, np.ones(N, np.float32), flags=flags)

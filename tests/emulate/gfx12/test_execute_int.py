@@ -213,9 +213,7 @@ def test_carries_and_64_bits(a: list[int], b: list[int], c: list[int], d: list[i
     assert pair(12) == [(p - q) & M64 for p, q in zip(x, y, strict=True)]
     products = [p * q + r for p, q, r in zip(a, b, y, strict=True)]
     assert pair(14) == [p & M64 for p in products]
-    assert pair(16) == [
-        (signed(p) * signed(q) + signed(r, 64)) & M64 for p, q, r in zip(a, b, y, strict=True)
-    ]
+    assert pair(16) == [(signed(p) * signed(q) + signed(r, 64)) & M64 for p, q, r in zip(a, b, y, strict=True)]
     assert pair(18) == [q << (p & 63) & M64 for p, q in zip(a, y, strict=True)]
     assert pair(20) == [q >> (p & 63) for p, q in zip(a, y, strict=True)]
     assert pair(22) == [signed(q, 64) >> (p & 63) & M64 for p, q in zip(a, y, strict=True)]

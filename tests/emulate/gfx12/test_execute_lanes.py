@@ -235,7 +235,7 @@ def test_bpermute_and_permute(mask: int) -> None:
 def test_swizzle() -> None:
     done = run(
         "ds_swizzle_b32 v1, v0 offset:swizzle(QUAD_PERM,3,0,1,2)",
-        "ds_swizzle_b32 v2, v0 offset:swizzle(BITMASK_PERM,\"01pi0\")",
+        'ds_swizzle_b32 v2, v0 offset:swizzle(BITMASK_PERM,"01pi0")',
         "ds_swizzle_b32 v3, v0 offset:swizzle(BROADCAST,8,5)",
         "ds_swizzle_b32 v4, v0 offset:swizzle(REVERSE,16)",
         "ds_swizzle_b32 v5, v0 offset:swizzle(SWAP,4)",

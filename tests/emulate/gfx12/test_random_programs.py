@@ -66,9 +66,7 @@ def host_results(seeds: list[int], folder: Path) -> dict[int, Rows]:
     results = {}
     for seed in seeds:
         rows, out = np.ascontiguousarray(inputs(seed)), np.zeros((ROWS, WORDS), dtype=np.uint64)
-        prototype(engine.get_function_address(f"h{seed}"))(
-            rows.ctypes.data, *uniform(seed), out.ctypes.data, ROWS
-        )
+        prototype(engine.get_function_address(f"h{seed}"))(rows.ctypes.data, *uniform(seed), out.ctypes.data, ROWS)
         results[seed] = out
     return results
 

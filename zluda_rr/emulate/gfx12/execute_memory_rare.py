@@ -108,19 +108,13 @@ def _buffer_table() -> dict[str, Build]:
     table: dict[str, Build] = {}
 
     def load(nbytes: int) -> Build:
-        return lambda b: transfer.load(
-            b, _RangePort(b.machine), _buffer_address(b, nbytes), nbytes, b.inst.dst[0]
-        )
+        return lambda b: transfer.load(b, _RangePort(b.machine), _buffer_address(b, nbytes), nbytes, b.inst.dst[0])
 
     def store(nbytes: int) -> Build:
-        return lambda b: transfer.store(
-            b, _RangePort(b.machine), _buffer_address(b, nbytes), nbytes, b.inst.src[0]
-        )
+        return lambda b: transfer.store(b, _RangePort(b.machine), _buffer_address(b, nbytes), nbytes, b.inst.src[0])
 
     def load_small(dtype: str, half: int | None) -> Build:
-        return lambda b: transfer.load_small(
-            b, _RangePort(b.machine), _buffer_address(b, int(dtype[1])), dtype, half
-        )
+        return lambda b: transfer.load_small(b, _RangePort(b.machine), _buffer_address(b, int(dtype[1])), dtype, half)
 
     def store_small(nbytes: int, shift: int) -> Build:
         return lambda b: transfer.store_small(

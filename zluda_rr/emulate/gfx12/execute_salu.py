@@ -130,9 +130,7 @@ def _pack(low: int, high: int) -> Formula:
 def _select(letter: str) -> Build:
     def build(b: Binder) -> None:
         flag = b.scalar_operand(_SCC, "u")
-        b.emit_scalar(
-            letter, lambda x, y, c: np.where(c != 0, x, y), b.scalar(0, letter), b.scalar(1, letter), flag
-        )
+        b.emit_scalar(letter, lambda x, y, c: np.where(c != 0, x, y), b.scalar(0, letter), b.scalar(1, letter), flag)
 
     return build
 

@@ -101,9 +101,7 @@ def _pack_fp8(encode: Callable[..., Array]) -> Build:
 
     def build(b: Binder) -> None:
         codes = _codes(encode, b.machine.mode.fp16_ovfl)
-        b.emit(
-            "w", lambda x, y: _encoded(codes, x) | (_encoded(codes, y) << np.uint16(8)), *b.vectors("ff")
-        )
+        b.emit("w", lambda x, y: _encoded(codes, x) | (_encoded(codes, y) << np.uint16(8)), *b.vectors("ff"))
 
     return build
 

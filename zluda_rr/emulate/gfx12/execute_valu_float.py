@@ -276,4 +276,3 @@ def _transcendental() -> dict[str, Build]:
     table["v_rsq_f64"] = per_lane("d", "d", _inverse_root)
     table["v_sqrt_f64"] = per_lane("d", "d", np.sqrt)
     return table
-

@@ -88,6 +88,4 @@ def _wmma(decode_a: Callable[[Array], Array], decode_b: Callable[[Array], Array]
 def operations() -> dict[str, Build]:
     """Builders by mnemonic."""
     decoders = {"fp8": decode_to_float, "bf8": decode_e5m2_to_float}
-    return {
-        f"v_wmma_f32_16x16x16_{a}_{c}": _wmma(decoders[a], decoders[c]) for a in decoders for c in decoders
-    }
+    return {f"v_wmma_f32_16x16x16_{a}_{c}": _wmma(decoders[a], decoders[c]) for a in decoders for c in decoders}

@@ -126,5 +126,3 @@ def memory_mods(signature: Signature) -> Mods:
         return mods
 
     return read
-
-

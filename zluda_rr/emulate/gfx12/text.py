@@ -126,9 +126,7 @@ def _packed(inst: Inst) -> str:
 
 
 def _negations(inst: Inst, count: int) -> str:
-    return "".join(
-        f" {name}:{_bits(inst.mods[name], count)}" for name in ("neg_lo", "neg_hi") if inst.mods[name]
-    )
+    return "".join(f" {name}:{_bits(inst.mods[name], count)}" for name in ("neg_lo", "neg_hi") if inst.mods[name])
 
 
 def _selectors(inst: Inst, mask: int) -> str:

@@ -120,9 +120,7 @@ def atomic(b: Binder, port: Port, address: Address, dtype: str, update: Update, 
     b.act.append(act)
 
 
-def _in_turns(
-    port: Port, lanes: Array, places: Array, values: list[Array], update: Update, dtype: str
-) -> Array:
+def _in_turns(port: Port, lanes: Array, places: Array, values: list[Array], update: Update, dtype: str) -> Array:
     """Old values; in round n the n-th lane of every address has its turn."""
     old = np.zeros(len(lanes), dtype=dtype)
     order = np.argsort(places, kind="stable")
@@ -180,9 +178,7 @@ def _more_updates() -> dict[str, tuple[str, Update]]:
     return table
 
 
-def _packed_sum(
-    old: Array, x: Array, widen: Callable[[Array], Array], narrow: Callable[[Array], Array]
-) -> Array:
+def _packed_sum(old: Array, x: Array, widen: Callable[[Array], Array], narrow: Callable[[Array], Array]) -> Array:
     """Two 16-bit float sums in a word."""
     first, second = (widen(np.ascontiguousarray(v).view(np.uint16)) for v in (old, x))
     return np.ascontiguousarray(narrow(first + second)).view(np.uint32)
