@@ -98,7 +98,7 @@ def phase_probe(what: Subject, progress: Progress, until: int | None = None) -> 
 
     A layer's body stores its own phases: it is compiled with ZRR_CAPTURE and takes the buffer as its last argument.
     """
-    untouched = replace(what, cuts=(), edit=None, body=None).rewrite(capture=True)
+    untouched = replace(what, cuts=(), edit=None, body=None, fusion=False).rewrite(capture=True)
     rewritten = what.rewrite(capture=True)
     layout = rewritten.capture
     if layout is None:
