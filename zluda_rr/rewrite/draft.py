@@ -139,8 +139,9 @@ def _identifier(mangled: str) -> str:
 
 
 def _layer_name(entry: str) -> str:
-    found = re.search(r"(enc|dec)\d+", entry)
-    return found.group() if found else re.sub(r"\W", "_", entry)
+    """What stands between the family's name and `_kernel`; the whole name where there is no such part."""
+    found = re.search(r"_swin_(\w+?)_kernel$", entry) or re.search(r"((?:enc|dec)\d+)", entry)
+    return found.group(1) if found else re.sub(r"\W", "_", entry)
 
 
 def _surfaces(kernel: Kernel, family: Family) -> Iterator[SurfaceUse]:

@@ -139,7 +139,8 @@ def _entry(module: Module, contract: LayerContract) -> Function:
         if function.name == contract.entry:
             return function
     names = listed(function.name for function in module.entries)
-    raise UserError(f"{module.filename}: no entry {contract.entry} (layer {contract.layer}); entries here: {names}")
+    wanted = f"no entry {contract.entry} (layer {contract.layer}; --layer names another)"
+    raise UserError(f"{module.filename}: {wanted}; entries here: {names}")
 
 
 def examine_cut(match: LayerMatch, rule: AnyCutRule) -> CutReport:
