@@ -29,6 +29,31 @@ Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint32]
 
 
+def gather(arena: Bytes, view: Words, offsets: NDArray[np.int64], nbytes: int) -> Bytes:
+    """Bytes `[N, nbytes]` at N checked offsets into `arena`; `view` is the same bytes as words, for aligned rows."""
+    if nbytes % 4 == 0 and not (offsets & 3).any():
+        first = offsets >> 2
+        words = np.empty((len(first), nbytes // 4), dtype=np.uint32)
+        for index in range(nbytes // 4):
+            words[:, index] = view[first + index]
+        return words.view(np.uint8)
+    gathered: Bytes = arena[offsets[:, None] + np.arange(nbytes)]
+    return gathered
+
+
+def scatter(arena: Bytes, view: Words, offsets: NDArray[np.int64], data: Bytes) -> None:
+    """Write row i of `data` (`[N, nbytes]`) at offset i of `arena`; `view` as for `gather`; the last row wins."""
+    if data.shape[1] % 4 == 0 and not (offsets & 3).any():
+        first = offsets >> 2
+        words = np.ascontiguousarray(data).view(np.uint32)
+        if words.shape[1] == 1:
+            view[first] = words[:, 0]
+        else:
+            view[first[:, None] + np.arange(words.shape[1])] = words
+        return
+    arena[offsets[:, None] + np.arange(data.shape[1])] = data
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """What one lane asked for: `what` is load or store, `address` a generic address."""
@@ -143,28 +168,11 @@ class AddressSpace:
 
     def load(self, addresses: Addresses, nbytes: int) -> Bytes:
         """Bytes `[N, nbytes]` at each of the N addresses; any alignment."""
-        offsets = self._check(addresses, nbytes, _READABLE)
-        if nbytes % 4 == 0 and not (offsets & 3).any():
-            first = offsets >> 2
-            words = np.empty((len(first), nbytes // 4), dtype=np.uint32)
-            for index in range(nbytes // 4):
-                words[:, index] = self._words[first + index]
-            return words.view(np.uint8)
-        gathered: Bytes = self._arena[offsets[:, None] + np.arange(nbytes)]
-        return gathered
+        return gather(self._arena, self._words, self._check(addresses, nbytes, _READABLE), nbytes)
 
     def store(self, addresses: Addresses, data: Bytes) -> None:
         """Write row i of `data` (`[N, nbytes]`) at address i; of rows that overlap the last one wins."""
-        offsets = self._check(addresses, data.shape[1], _WRITABLE)
-        if data.shape[1] % 4 == 0 and not (offsets & 3).any():
-            first = offsets >> 2
-            words = np.ascontiguousarray(data).view(np.uint32)
-            if words.shape[1] == 1:
-                self._words[first] = words[:, 0]
-            else:
-                self._words[first[:, None] + np.arange(words.shape[1])] = words
-            return
-        self._arena[offsets[:, None] + np.arange(data.shape[1])] = data
+        scatter(self._arena, self._words, self._check(addresses, data.shape[1], _WRITABLE), data)
 
     def load_u32(self, addresses: Addresses) -> Words:
         """Words `[N]` at word-aligned addresses; a misaligned one is a fault."""

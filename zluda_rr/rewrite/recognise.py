@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from zluda_rr.analysis import Bias, Canonical, InputNorm, Mma, Shared, Term, Terms, Value, Values
+from zluda_rr.analysis import Bias, Canonical, InputNorm, Mma, Term, Terms, Value, Values
 from zluda_rr.contract import (
     Arithmetic,
     Expected,
@@ -229,8 +229,3 @@ class _Recogniser:
                 else self._arithmetic.partial(row.index, m, half, n, s)
             )
             self.result.canonical.cells[mma.statement, value.register] = name
-
-
-def staged(row: PhaseRow) -> bool:
-    """Does the phase take words that the prologue staged."""
-    return isinstance(row.a, Shared)

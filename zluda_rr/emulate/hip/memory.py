@@ -12,7 +12,7 @@ import mmap
 import numpy as np
 from numpy.typing import NDArray
 
-from zluda_rr.emulate.memory import Addresses, Bytes, MemoryFault
+from zluda_rr.emulate.memory import Addresses, Bytes, MemoryFault, gather, scatter
 
 __all__ = ["DeviceMemory"]
 
@@ -39,24 +39,11 @@ class DeviceMemory:
 
     def load(self, addresses: Addresses, nbytes: int) -> Bytes:
         """See Memory."""
-        offsets = self._check(addresses, nbytes, store=False)
-        if nbytes % 4 == 0 and not (offsets & 3).any():
-            first = offsets >> 2
-            words = np.empty((len(first), nbytes // 4), dtype=np.uint32)
-            for index in range(nbytes // 4):
-                words[:, index] = self._words[first + index]
-            return words.view(np.uint8)
-        gathered: Bytes = self._arena[offsets[:, None] + np.arange(nbytes)]
-        return gathered
+        return gather(self._arena, self._words, self._check(addresses, nbytes, store=False), nbytes)
 
     def store(self, addresses: Addresses, data: Bytes) -> None:
         """See Memory."""
-        offsets = self._check(addresses, data.shape[1], store=True)
-        if data.shape[1] % 4 == 0 and not (offsets & 3).any():
-            words = np.ascontiguousarray(data).view(np.uint32)
-            self._words[(offsets >> 2)[:, None] + np.arange(words.shape[1])] = words
-            return
-        self._arena[offsets[:, None] + np.arange(data.shape[1])] = data
+        scatter(self._arena, self._words, self._check(addresses, data.shape[1], store=True), data)
 
     def write(self, address: int, data: bytes) -> None:
         """The loader's own write, also where kernels may only read. ValueError outside the arena."""
